@@ -9,6 +9,7 @@
 #define PERFX_AGGREGATE_AGGREGATE_H
 
 #include "aggregate/profile.h"
+#include "base/grow.h"
 #include "decode/decode.h"
 
 #define AGGREGATE_PROCESSES_MAX (1u << 16)
@@ -77,28 +78,21 @@ void aggregate__lose(struct aggregate *aggregate, enum perfx_loss_kind loss, uin
  * valid until the next call. NULL with errno ENOMEM. May be called in mid-stream (live view). */
 const struct profile *aggregate__finish(struct aggregate *aggregate);
 
-/* A live block: a heap block, a mapping, or the rest of a partly unmapped one. */
-struct live_block {
-	uint32_t process, merged; /* merged: the capture that the process comes from */
-	enum perfx_domain domain;
-	uint64_t address, size_bytes, time_ns;
-	uint32_t stack, context;
-	uint16_t allocator;
-	bool mapped;
-	uint32_t mode; /* sampled under the domain's mode of this number in that capture, from 1;
-			  0: exact */
-	uint32_t realloc_tid; /* this thread is reallocating it; 0: none */
-};
+/* Grace period for the last records of a process after its end. */
+#define AGGREGATE_GRACE_NS 2000000000u
 
-/* In no order, except that blocks under reallocation come before the other blocks of their domain.
- * The callback's first value that is not 0 ends it and is returned. */
-int aggregate__each_live_block(const struct aggregate *aggregate,
-			       int (*each)(void *ctx, const struct live_block *live), void *ctx);
+/* Takes a record of a keyframe (replay/keyframe.h); a value other than 0 ends the keyframe and is
+ * returned. */
+typedef int keyframe_emit(void *ctx, const struct perfx_record *record);
 
-/* What is known of how right a process's account is: PERFX_BEFORE_, 0: it is exact, or there is
- * none. */
-unsigned aggregate__doubts(const struct aggregate *aggregate, uint32_t process,
-			   enum perfx_domain domain);
+/* Writes the memory modes, the live blocks and the doubts about them, as a capture that begins at
+ * from_ns has them before its first allocation. Leaves out processes that ended more than
+ * AGGREGATE_GRACE_NS before. 0, -ENOMEM or what emit returned. */
+int aggregate__write_memory(const struct aggregate *aggregate, uint64_t from_ns,
+			    keyframe_emit *emit, void *ctx);
+
+/* Adds the stacks that live blocks name: MAP64_PAIR(process, stack). 0 or -ENOMEM. */
+int aggregate__live_stacks(const struct aggregate *aggregate, struct map64 *stacks);
 
 /* Releases the blocks of an ended process. */
 void aggregate__forget_memory(struct aggregate *aggregate, uint32_t process);

@@ -235,49 +235,29 @@ const struct memory_domain *memory_domain_of(const struct memory *memory, uint32
 		       : &exact;
 }
 
-static struct memory_process *memory_process_get(struct aggregate *a, uint32_t process)
-{
-	struct memory *memory = a->memory;
-
-	if (process < memory->processes_capacity && memory->processes[process])
-		return memory->processes[process];
-	/* its process goes with it; errno is set */
-	if (!process_get(a, process))
-		return NULL;
-	if (grow_array(&memory->processes, &memory->processes_capacity, (size_t)process + 1,
-		       sizeof(*memory->processes))) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	if (!memory->processes[process])
-		memory->processes[process] = calloc(1, sizeof(struct memory_process));
-	return memory->processes[process];
-}
-
 struct domain_stats *domain_stats_get(struct aggregate *a, uint32_t process,
 				      enum perfx_domain domain)
 {
+	struct memory *memory = a->memory;
+	struct domain_stats *stats = domain_stats_find(memory, process, domain), **slot;
 	const struct memory_domain *recorded;
-	struct memory_process *owner;
-	struct domain_stats *stats;
+	const struct process *proc;
 
-	owner = memory_process_get(a, process);
-	if (!owner || owner->domain_stats[domain])
-		return owner ? owner->domain_stats[domain] : NULL;
-	recorded = memory_domain_get(a->memory, a->processes->list[process]->merged, domain);
-	if (!recorded)
-		return NULL;
-	stats = calloc(1, sizeof(*stats));
+	if (stats)
+		return stats;
+	proc = process_get(a, process);
+	recorded = proc ? memory_domain_get(memory, proc->merged, domain) : NULL;
+	slot = recorded ? GROW_TO(memory->stats, (size_t)process * PERFX_DOMAINS + domain) : NULL;
+	stats = slot ? calloc(1, sizeof(*stats)) : NULL;
 	if (!stats)
 		return NULL;
-	stats->memory = a->memory;
+	*slot = stats;
+	stats->memory = memory;
 	stats->process = process;
 	stats->domain = domain;
-	stats->merged = a->processes->list[process]->merged;
 	stats->recorded = recorded;
 	stats->modes_seen = (uint32_t)recorded->modes_count;
 	stats->blind_seen = recorded->blind_count;
-	owner->domain_stats[domain] = stats;
 	return stats;
 }
 

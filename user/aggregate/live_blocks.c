@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * What is live: heap blocks by address, mappings, and walks over both.
- */
+/* Live memory: heap blocks by address, mappings, and walks over both. */
 #include "aggregate/memory.h"
 
 #include "aggregate/process.h"
+#include "decode/pack.h"
 
 #include <errno.h>
 #include <search.h>
@@ -255,84 +254,111 @@ void mapped_clear(struct memory *memory, struct mapping_tree *tree)
 	}
 }
 
-struct each {
-	void (*each)(const struct mapping *mapping, void *arg);
-	void *arg;
+/* A live block: a heap block, a mapping, or the rest of a partly unmapped one. */
+struct live {
+	uint64_t address, size_bytes, time_ns;
+	uint64_t units; /* weight of a mapping; 0: a heap block */
+	uint32_t hotspot;
+	uint32_t mode; /* its domain's mode of this number, from 1, sampled it; 0: exact */
+	uint32_t tid;  /* of the thread that is reallocating it; 0: none */
 };
 
+/* A walk over the live blocks of a domain of a process. */
+struct live_walk {
+	const struct domain_stats *stats;
+	void (*each)(void *ctx, const struct live *live);
+	void *ctx;
+	uint32_t tid;
+};
+
+static void walk_block(const struct live_walk *walk, uint32_t index)
+{
+	const struct block *block = block_at(&walk->stats->memory->blocks, index);
+
+	walk->each(walk->ctx, &(struct live){.address = block->address,
+					     .size_bytes = block->size_bytes,
+					     .time_ns = block->time_ns,
+					     .hotspot = block->hotspot,
+					     .mode = block->rate,
+					     .tid = walk->tid});
+}
+
+/* The rate of a sampled mapping is not kept: the domain's last one, which seldom changes. */
+static void walk_mapping(const struct live_walk *walk, const struct mapping *mapping)
+{
+	bool sampled = mapping->units != MEMORY_UNIT;
+
+	walk->each(walk->ctx,
+		   &(struct live){.address = mapping->from,
+				  .size_bytes = mapping->to - mapping->from,
+				  .time_ns = mapping->time_ns,
+				  .units = mapping->units,
+				  .hotspot = mapping->hotspot,
+				  .mode = sampled ? walk->stats->recorded->sampling_mode : 0,
+				  .tid = walk->tid});
+}
+
 /* twalk calls three times for an inner node: in between is in order */
-static void visit(const void *node, VISIT order, void *arg)
+static void walk_node(const void *node, VISIT order, void *walk)
 {
-	const struct each *each = arg;
-
 	if (order == postorder || order == leaf)
-		each->each(*(struct mapping *const *)node, each->arg);
+		walk_mapping(walk, *(struct mapping *const *)node);
 }
 
-static void mapped_each(const struct mapping_tree *tree,
-			void (*each)(const struct mapping *mapping, void *arg), void *arg)
+/* The block that a thread is reallocating is live. */
+static void walk_realloc(struct live_walk *walk, const struct memory_thread *thread)
 {
-	struct each closure = {each, arg};
-
-	twalk_r(tree->root, visit, &closure);
+	walk->tid = thread->tid;
+	if (thread->pending_realloc == REALLOC_BLOCK)
+		walk_block(walk, thread->realloc_block);
+	if (thread->pending_realloc == REALLOC_MAPPINGS)
+		for (struct mapping *m = thread->realloc_mappings; m; m = m->next)
+			walk_mapping(walk, m);
+	walk->tid = 0;
 }
 
-/* All live blocks: their age, and their release when a process ends. */
+static void walk_others(struct live_walk *walk)
+{
+	const struct block_table *blocks = &walk->stats->blocks;
 
-/* How often, in allocations that found no room, to look for ended processes. */
-#define RETIRE_EVERY 65536
+	for (size_t i = 0; i < blocks->heads_count; i++)
+		for (uint32_t index = blocks->heads[i]; index;) {
+			walk_block(walk, index);
+			index = block_at(&walk->stats->memory->blocks, index)->next;
+		}
+	twalk_r(walk->stats->mappings.root, walk_node, walk);
+}
 
 struct ages {
-	struct memory *memory;
+	struct domain_stats *stats;
 	uint64_t old_ns;
 	struct kept *kept;
 };
 
-static void add_age(const struct ages *ages, uint32_t hotspot_index, uint64_t time_ns,
-		    uint64_t bytes)
+static void add_age(void *ctx, const struct live *live)
 {
-	struct hotspot *hotspot = hotspot_at(ages->memory, hotspot_index);
+	const struct ages *ages = ctx;
+	const struct domain_stats *stats = ages->stats;
+	struct hotspot *hotspot = hotspot_at(stats->memory, live->hotspot);
+	uint64_t sample_bytes =
+		live->mode ? stats->recorded->modes[live->mode - 1].sample_bytes : 0;
+	uint64_t bytes = live->units ? live->size_bytes * live->units
+				     : memory_weigh(live->size_bytes, sample_bytes).bytes;
 
-	hotspot->oldest_ns = min_u64(hotspot->oldest_ns, time_ns);
-	if (time_ns < ages->old_ns)
+	hotspot->oldest_ns = min_u64(hotspot->oldest_ns, live->time_ns);
+	if (live->time_ns < ages->old_ns)
 		hotspot->old_bytes += bytes;
-	if (ages->kept)
-		ages->kept[hotspot->place].alloc_windows[alloc_window_at(ages->memory, time_ns)] +=
-			bytes;
-}
+	if (ages->kept) {
+		uint32_t window = alloc_window_at(stats->memory, live->time_ns);
 
-static void add_block(const struct ages *ages, const struct domain_stats *stats,
-		      const struct block *block)
-{
-	add_age(ages, block->hotspot, block->time_ns, memory_weigh_block(stats, block).bytes);
-}
-
-static void add_mapping(const struct mapping *mapping, void *arg)
-{
-	const struct ages *ages = arg;
-
-	add_age(ages, mapping->hotspot, mapping->time_ns, memory_weigh_mapping(mapping).bytes);
-}
-
-/* A block that is being reallocated is live. */
-static void add_reallocs(const struct ages *ages, const struct domain_stats *stats)
-{
-	for (size_t i = 0; i < stats->threads_count; i++) {
-		const struct memory_thread *thread = &stats->threads[i];
-
-		if (thread->pending_realloc == REALLOC_BLOCK)
-			add_block(ages, stats,
-				  block_at(&ages->memory->blocks, thread->realloc_block));
-		if (thread->pending_realloc != REALLOC_MAPPINGS)
-			continue;
-		for (struct mapping *m = thread->realloc_mappings; m; m = m->next)
-			add_mapping(m, (void *)ages);
+		ages->kept[hotspot->place].alloc_windows[window] += bytes;
 	}
 }
 
 void live_ages(struct domain_stats *stats, uint64_t old_ns, struct kept *kept)
 {
-	struct ages ages = {stats->memory, old_ns, kept};
+	struct ages ages = {stats, old_ns, kept};
+	struct live_walk walk = {.stats = stats, .each = add_age, .ctx = &ages};
 
 	if (stats->retired)
 		return;
@@ -340,32 +366,13 @@ void live_ages(struct domain_stats *stats, uint64_t old_ns, struct kept *kept)
 		hotspot->oldest_ns = UINT64_MAX;
 		hotspot->old_bytes = 0;
 	}
-	for (size_t i = 0; i < stats->blocks.heads_count; i++) {
-		uint32_t index = stats->blocks.heads[i];
-
-		while (index) {
-			const struct block *block = block_at(&stats->memory->blocks, index);
-
-			add_block(&ages, stats, block);
-			index = block->next;
-		}
-	}
-	mapped_each(&stats->mappings, add_mapping, &ages);
-	add_reallocs(&ages, stats);
+	FOR_EACH (thread, stats->threads)
+		walk_realloc(&walk, thread);
+	walk_others(&walk);
 }
 
-/* old_ns: the middle of the time that its process was open. */
-static void retire(const struct aggregate *a, struct domain_stats *stats)
-{
-	const struct process *proc = a->processes->list[stats->process];
-	uint64_t start_ns = capture_start_ns(a, 0);
-	uint64_t from_ns = max_u64(proc->from_ns, start_ns);
-
-	live_ages(stats, from_ns + sub_capped(proc->to_ns, from_ns) / 2, NULL);
-	stats->retired = true;
-	block_table_clear(&stats->memory->blocks, &stats->blocks);
-	mapped_clear(stats->memory, &stats->mappings);
-}
+/* How often, in allocations that found no room, ended processes are looked for. */
+#define RETIRE_EVERY 65536
 
 bool memory_retire(struct aggregate *a)
 {
@@ -374,145 +381,202 @@ bool memory_retire(struct aggregate *a)
 
 	if (memory->dropped_count++ % RETIRE_EVERY)
 		return false;
-	for (size_t i = 0; i < memory->processes_capacity && i < a->processes->count; i++) {
-		const struct process *proc = a->processes->list[i];
+	FOR_EACH (slot, memory->stats) {
+		struct domain_stats *stats = *slot;
+		const struct process *proc = stats ? process_find(a, stats->process) : NULL;
+		uint64_t from_ns;
 
-		if (!memory->processes[i] || !proc || !proc->closed)
+		if (!proc || !proc->closed || stats->retired)
 			continue;
-		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
-			struct domain_stats *stats = memory->processes[i]->domain_stats[domain];
-
-			if (stats && !stats->retired)
-				retire(a, stats);
-		}
+		/* old: before the middle of the time that the process was open */
+		from_ns = max_u64(proc->from_ns, capture_start_ns(a, 0));
+		live_ages(stats, from_ns + sub_capped(proc->to_ns, from_ns) / 2, NULL);
+		stats->retired = true;
+		block_table_clear(&memory->blocks, &stats->blocks);
+		mapped_clear(memory, &stats->mappings);
 	}
 	return memory->blocks.count < before;
 }
 
-/* Of one domain. */
-struct visit {
-	const struct memory *memory;
-	const struct domain_stats *stats;
-	uint32_t realloc_tid;
-	int (*each)(void *ctx, const struct live_block *live);
+/*
+ * A keyframe has each mode, and with it the blocks that were sampled under it, before the next mode
+ * changes the rate; then all exact blocks. A reallocation that is not over has its blocks and its
+ * beginning.
+ */
+struct live_writer {
+	const struct aggregate *a;
+	uint64_t from_ns;
+	keyframe_emit *emit;
 	void *ctx;
+	const struct domain_stats *stats;
+	uint32_t mode;		   /* of the blocks to write */
+	uint64_t *counts;	   /* blocks by mode, which are counted and not written; NULL */
+	struct perfx_free realloc; /* the range that a thread reallocates; tid 0: none */
+	struct pack_buffer buffer;
 	int err;
 };
 
-static void visit_one(struct visit *visit, uint32_t hotspot_index, struct live_block *live)
-{
-	const struct hotspot *hotspot = hotspot_at(visit->memory, hotspot_index);
+#define WRITE(writer, kind, record)                       \
+	((writer)->err =                                  \
+		 (writer)->err                            \
+			 ?: (writer)->emit((writer)->ctx, \
+					   PACK(&(writer)->buffer, PERFX_KIND_##kind, record)))
 
-	live->process = visit->stats->process;
-	live->merged = visit->stats->merged;
-	live->domain = visit->stats->domain;
-	live->stack = hotspot->stack;
-	live->context = hotspot->context;
-	live->allocator = hotspot->allocator;
-	live->realloc_tid = visit->realloc_tid;
-	if (!visit->err)
-		visit->err = visit->each(visit->ctx, live);
+static void write_live(void *ctx, const struct live *live)
+{
+	struct live_writer *writer = ctx;
+	const struct domain_stats *stats = writer->stats;
+	const struct hotspot *hotspot = hotspot_at(stats->memory, live->hotspot);
+	struct perfx_allocation record = {
+		.time_ns = live->time_ns,
+		.address = live->address,
+		.size_bytes = live->size_bytes,
+		.process = stats->process,
+		.tid = live->tid,
+		.context = hotspot->context,
+		.stack = hotspot->stack,
+		.allocator = hotspot->allocator,
+		.domain = (uint8_t)stats->domain,
+		.flags = (uint8_t)(PERFX_ALLOCATION_BEFORE |
+				   (live->mode ? PERFX_ALLOCATION_SAMPLED : 0) |
+				   (live->units ? PERFX_ALLOCATION_MAPPED : 0))};
+	struct perfx_free *range = &writer->realloc;
+
+	if (writer->counts)
+		writer->counts[live->mode]++;
+	if (writer->counts || live->mode != writer->mode)
+		return;
+	WRITE(writer, ALLOCATION, record);
+	if (live->tid && range->tid) {
+		uint64_t end = max_u64(range->address + range->size_bytes,
+				       live->address + live->size_bytes);
+
+		range->address = min_u64(range->address, live->address);
+		range->size_bytes = end - range->address;
+	} else if (live->tid) {
+		*range = (struct perfx_free){.time_ns = writer->from_ns,
+					     .address = live->address,
+					     .size_bytes = live->units ? live->size_bytes : 0,
+					     .process = stats->process,
+					     .tid = live->tid,
+					     .allocator = hotspot->allocator,
+					     .domain = (uint8_t)stats->domain,
+					     .flags = PERFX_FREE_REALLOC_BEGIN |
+						      (live->units ? PERFX_FREE_MAPPED : 0)};
+	}
 }
 
-static void visit_block(struct visit *visit, const struct block *block)
+/* The statistics of processes that are not gone: of one domain of a capture, or all. */
+static bool is_written(const struct live_writer *writer, const struct domain_stats *stats,
+		       const struct memory_domain *recorded)
 {
-	struct live_block live = {.address = block->address,
-				  .size_bytes = block->size_bytes,
-				  .time_ns = block->time_ns,
-				  .mode = block->rate};
+	const struct process *proc = stats ? process_find(writer->a, stats->process) : NULL;
 
-	visit_one(visit, block->hotspot, &live);
+	return proc && (!recorded || stats->recorded == recorded) &&
+	       !(proc->closed && proc->to_ns + AGGREGATE_GRACE_NS < writer->from_ns);
 }
 
-/* The rate of a sampled mapping is not kept: the domain's last one, which seldom changes. */
-static void visit_mapping(const struct mapping *mapping, void *arg)
+static void write_blocks(struct live_writer *writer, const struct memory_domain *recorded)
 {
-	struct visit *visit = arg;
-	struct live_block live = {.address = mapping->from,
-				  .size_bytes = mapping->to - mapping->from,
-				  .time_ns = mapping->time_ns,
-				  .mapped = true};
+	FOR_EACH (stats, writer->a->memory->stats) {
+		struct live_walk walk = {.stats = *stats, .each = write_live, .ctx = writer};
 
-	if (mapping->units != MEMORY_UNIT)
-		live.mode = visit->stats->recorded->sampling_mode;
-	visit_one(visit, mapping->hotspot, &live);
-}
-
-static void visit_reallocs(struct visit *visit)
-{
-	const struct domain_stats *stats = visit->stats;
-
-	for (size_t i = 0; i < stats->threads_count; i++) {
-		const struct memory_thread *thread = &stats->threads[i];
-
-		visit->realloc_tid = thread->tid;
-		if (thread->pending_realloc == REALLOC_BLOCK)
-			visit_block(visit, block_at(&visit->memory->blocks, thread->realloc_block));
-		if (thread->pending_realloc != REALLOC_MAPPINGS)
+		if (!is_written(writer, *stats, recorded))
 			continue;
-		for (struct mapping *m = thread->realloc_mappings; m; m = m->next)
-			visit_mapping(m, visit);
-	}
-	visit->realloc_tid = 0;
-}
-
-static void visit_domain(struct visit *visit)
-{
-	const struct block_table *blocks = &visit->stats->blocks;
-
-	visit_reallocs(visit);
-	for (size_t i = 0; i < blocks->heads_count && !visit->err; i++) {
-		for (uint32_t index = blocks->heads[i]; index;) {
-			const struct block *block = block_at(&visit->memory->blocks, index);
-
-			visit_block(visit, block);
-			index = block->next;
+		writer->stats = *stats;
+		FOR_EACH (thread, (*stats)->threads) {
+			walk_realloc(&walk, thread);
+			if (writer->realloc.tid)
+				WRITE(writer, FREE, writer->realloc);
+			writer->realloc.tid = 0;
 		}
+		walk_others(&walk);
 	}
-	mapped_each(&visit->stats->mappings, visit_mapping, visit);
 }
 
-int aggregate__each_live_block(const struct aggregate *a,
-			       int (*each)(void *ctx, const struct live_block *live), void *ctx)
+static void write_modes(struct live_writer *writer, uint32_t merged, enum perfx_domain domain)
 {
-	struct visit visit = {.memory = a->memory, .each = each, .ctx = ctx};
+	const struct memory_domain *recorded = &writer->a->memory->domains[merged][domain];
+	uint64_t *counts = calloc(recorded->modes_count + 1, sizeof(*counts));
 
-	for (size_t i = 0; i < a->memory->processes_capacity; i++) {
-		const struct memory_process *process = a->memory->processes[i];
+	if (!counts) {
+		writer->err = -ENOMEM;
+		return;
+	}
+	writer->counts = counts;
+	write_blocks(writer, recorded);
+	writer->counts = NULL;
+	FOR_EACH (mode, recorded->modes) {
+		struct perfx_memory_mode record = {.time_ns = mode->time_ns,
+						   .sample_bytes = mode->sample_bytes,
+						   .on_ns = mode->on_ns,
+						   .period_ns = mode->period_ns,
+						   .domain = (uint8_t)domain,
+						   .level = (uint8_t)mode->level,
+						   .merged = merged};
 
-		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++) {
-			visit.stats = process->domain_stats[domain];
-			if (visit.stats && !visit.err)
-				visit_domain(&visit);
+		WRITE(writer, MEMORY_MODE, record);
+		writer->mode = (uint32_t)(mode - recorded->modes) + 1;
+		if (!writer->err && counts[writer->mode])
+			write_blocks(writer, recorded);
+	}
+	free(counts);
+}
+
+int aggregate__write_memory(const struct aggregate *a, uint64_t from_ns, keyframe_emit *emit,
+			    void *ctx)
+{
+	const struct memory *memory = a->memory;
+	struct live_writer writer = {.a = a, .from_ns = from_ns, .emit = emit, .ctx = ctx};
+
+	for (uint32_t merged = 0; merged < memory->domains_capacity; merged++)
+		for (int domain = 1; memory->domains[merged] && domain < PERFX_DOMAINS; domain++)
+			if (!writer.err && memory->domains[merged][domain].modes_count)
+				write_modes(&writer, merged, domain);
+	writer.mode = 0;
+	if (!writer.err)
+		write_blocks(&writer, NULL);
+	FOR_EACH (slot, memory->stats) {
+		const struct domain_stats *stats = *slot;
+		struct perfx_overflow_memory record = {0};
+
+		if (!is_written(&writer, stats, NULL))
+			continue;
+		record.process = stats->process;
+		record.domain = (uint8_t)stats->domain;
+		record.before = (uint8_t)(stats->bound | (stats->blind ? PERFX_BEFORE_BLIND : 0));
+		if (record.before)
+			WRITE(&writer, OVERFLOW_MEMORY, record);
+	}
+	return writer.err;
+}
+
+int aggregate__live_stacks(const struct aggregate *a, struct map64 *stacks)
+{
+	int err = 0;
+
+	FOR_EACH (stats, a->memory->stats)
+		for (struct hotspot *h = *stats ? (*stats)->hotspots : NULL; h && !err;
+		     h = h->next) {
+			uint64_t key = MAP64_PAIR((*stats)->process, h->stack);
+
+			if (h->live_count && map64_get(stacks, key) == MAP64_NONE)
+				err = map64_put(stacks, key, 0);
 		}
-	}
-	return visit.err;
-}
-
-struct domain_stats *domain_stats_find(const struct memory *memory, uint32_t process,
-				       enum perfx_domain domain)
-{
-	return process < memory->processes_capacity && memory->processes[process]
-		       ? memory->processes[process]->domain_stats[domain]
-		       : NULL;
-}
-
-unsigned aggregate__doubts(const struct aggregate *a, uint32_t process, enum perfx_domain domain)
-{
-	const struct domain_stats *stats = domain_stats_find(a->memory, process, domain);
-
-	return stats ? stats->bound | (stats->blind ? PERFX_BEFORE_BLIND : 0) : 0;
+	return err;
 }
 
 void aggregate__forget_memory(struct aggregate *a, uint32_t process)
 {
 	struct memory *memory = a->memory;
 
-	if (process >= memory->processes_capacity || !memory->processes[process])
-		return;
 	for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
-		domain_stats__free(memory->processes[process]->domain_stats[domain]);
-		memory->processes[process]->domain_stats[domain] = NULL;
+		struct domain_stats *stats = domain_stats_find(memory, process, domain);
+
+		if (!stats)
+			continue;
+		memory->stats[(size_t)process * PERFX_DOMAINS + domain] = NULL;
+		domain_stats__free(stats);
 	}
 }
 

@@ -30,8 +30,7 @@ struct ending {
 	bool temporary;
 };
 
-/* sample_bytes 0: exact */
-static struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes)
+struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes)
 {
 	struct weight weight = {MEMORY_UNIT, size_bytes << MEMORY_UNIT_SHIFT};
 	double p;
@@ -44,13 +43,13 @@ static struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes)
 	return weight;
 }
 
-struct weight memory_weigh_block(const struct domain_stats *stats, const struct block *block)
+static struct weight memory_weigh_block(const struct domain_stats *stats, const struct block *block)
 {
 	return memory_weigh(block->size_bytes,
 			    block->rate ? stats->recorded->modes[block->rate - 1].sample_bytes : 0);
 }
 
-struct weight memory_weigh_mapping(const struct mapping *mapping)
+static struct weight memory_weigh_mapping(const struct mapping *mapping)
 {
 	return (struct weight){mapping->units, (mapping->to - mapping->from) * mapping->units};
 }
@@ -724,14 +723,9 @@ static void memory_clear(void *state)
 {
 	struct memory *memory = state;
 
-	for (size_t i = 0; i < memory->processes_capacity; i++) {
-		struct memory_process *process = memory->processes[i];
-
-		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++)
-			domain_stats__free(process->domain_stats[domain]);
-		free(process);
-	}
-	free(memory->processes);
+	FOR_EACH (stats, memory->stats)
+		domain_stats__free(*stats);
+	free(memory->stats);
 	for (size_t i = 0; i < memory->domains_capacity; i++) {
 		for (int domain = 0; memory->domains[i] && domain < PERFX_DOMAINS; domain++)
 			free(memory->domains[i][domain].modes);

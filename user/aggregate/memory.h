@@ -131,7 +131,7 @@ struct alike {
 
 struct domain_stats {
 	struct memory *memory;
-	uint32_t process, merged; /* merged: its capture */
+	uint32_t process;
 	enum perfx_domain domain;
 	const struct memory_domain *recorded; /* how */
 	uint32_t modes_seen, blind_seen;
@@ -172,11 +172,6 @@ struct weight {
 	uint64_t count, bytes;
 };
 
-/* The process's statistics by domain. */
-struct memory_process {
-	struct domain_stats *domain_stats[PERFX_DOMAINS];
-};
-
 struct memory_allocator {
 	const char *name, *module; /* NULL: not described */
 	enum perfx_domain domain;
@@ -195,8 +190,8 @@ struct memory {
 	struct memory_domain **domains; /* by capture (struct perfx_process: merged), then domain */
 	size_t domains_capacity;
 	bool has_allocator[PERFX_DOMAINS];
-	struct memory_process **processes; /* by index */
-	size_t processes_capacity;
+	struct domain_stats **stats; /* by process, then domain; NULL: nothing happened in it */
+	size_t stats_count, stats_capacity;
 	struct memory_clock clock;
 	uint64_t records_count;
 	uint64_t dropped_count; /* blocks that had no room */
@@ -263,15 +258,20 @@ void live_sub(struct domain_stats *stats, struct hotspot *hotspot, struct weight
 	      uint64_t time_ns);
 
 /* memory.c */
-struct weight memory_weigh_block(const struct domain_stats *stats, const struct block *block);
-struct weight memory_weigh_mapping(const struct mapping *mapping);
+/* sample_bytes 0: exact */
+struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes);
 /* domain_stats.c */
 /* NULL with errno: ERANGE, ENOMEM. */
 struct domain_stats *domain_stats_get(struct aggregate *aggregate, uint32_t process,
 				      enum perfx_domain domain);
 /* NULL: nothing happened in it. */
-struct domain_stats *domain_stats_find(const struct memory *memory, uint32_t process,
-				       enum perfx_domain domain);
+static inline struct domain_stats *domain_stats_find(const struct memory *memory, uint32_t process,
+						     enum perfx_domain domain)
+{
+	size_t at = (size_t)process * PERFX_DOMAINS + domain;
+
+	return at < memory->stats_count ? memory->stats[at] : NULL;
+}
 void domain_stats__free(struct domain_stats *stats);
 /* The statistics as they are now. */
 struct profile_memory_point domain_stats_point(const struct domain_stats *stats, uint64_t time_ns);

@@ -422,19 +422,13 @@ static int charge_rows(struct profile_process *process)
 /* Processes that nothing described. */
 static void count_hidden(struct finish_ctx *w)
 {
-	const struct memory *memory = w->a->memory;
+	FOR_EACH (slot, w->a->memory->stats) {
+		const struct domain_stats *stats = *slot;
+		const struct process *proc = stats ? process_find(w->a, stats->process) : NULL;
 
-	for (size_t i = 0; i < memory->processes_capacity && i < w->a->processes->count; i++) {
-		if (!memory->processes[i] || w->places[i] != MAP64_NONE ||
-		    (w->a->processes->list[i] && process_is_bygone(w->a, w->a->processes->list[i])))
-			continue;
-		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
-			const struct domain_stats *stats =
-				memory->processes[i]->domain_stats[domain];
-
-			if (stats)
-				add_up(&w->hidden_records, stats->records_count);
-		}
+		if (proc && w->places[stats->process] == MAP64_NONE &&
+		    !process_is_bygone(w->a, proc))
+			add_up(&w->hidden_records, stats->records_count);
 	}
 }
 

@@ -172,11 +172,11 @@ static bool is_young(const struct live *live, const struct profile *profile, uin
 	       !is_last(live, profile, now_ns);
 }
 
-static int add_record(void *ctx, const void *record, size_t size)
+static int add_record(void *ctx, const struct perfx_record *record)
 {
 	struct event event;
 
-	decode_next(record, size, &event);
+	decode_next(record, record->size, &event);
 	return aggregate__add(ctx, &event);
 }
 

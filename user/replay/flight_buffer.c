@@ -28,16 +28,11 @@ struct flight_buffer {
 	struct held_block *oldest, *newest;
 	uint64_t from_ns; /* where the oldest begins; 0: nothing has been given up */
 	uint64_t to_ns;	  /* where the last segment ended */
-	bool full;	  /* something was given up for want of memory that is still missed */
+	bool full;	  /* something that was given up for want of memory would still be kept */
 	uint64_t missed_from_ns;
 	struct unpacker *unpacker;
 	struct keyframe *keyframe;
 };
-
-static struct flight_buffer *flight_of(struct block_store *store)
-{
-	return (struct flight_buffer *)store; /* its first member */
-}
 
 static void drop_oldest(struct flight_buffer *flight)
 {
@@ -52,7 +47,7 @@ static void drop_oldest(struct flight_buffer *flight)
 
 static void free_flight(struct block_store *store)
 {
-	struct flight_buffer *flight = flight_of(store);
+	struct flight_buffer *flight = (struct flight_buffer *)store; /* its first member */
 
 	while (flight->oldest)
 		drop_oldest(flight);
@@ -61,20 +56,7 @@ static void free_flight(struct block_store *store)
 	free(flight);
 }
 
-static int add_to_keyframe(struct flight_buffer *flight, const char *records, size_t size)
-{
-	int err = 0;
-
-	for (size_t at = 0; at < size && !err;) {
-		struct event event;
-
-		at += decode_next(records + at, size - at, &event);
-		err = keyframe__add(flight->keyframe, &event);
-	}
-	return err;
-}
-
-/* The oldest segment goes into the keyframe; of one that goes on, what there is of it. */
+/* Adds the oldest segment to the keyframe; of one that goes on, the part that is there. */
 static int give_up_segment(struct flight_buffer *flight)
 {
 	bool ended = false;
@@ -83,12 +65,18 @@ static int give_up_segment(struct flight_buffer *flight)
 	while (flight->oldest && !ended && !err) {
 		const struct held_block *block = flight->oldest;
 		struct block_header header;
-		const void *records;
+		struct event event;
+		const char *records;
 
 		memcpy(&header, block->block, sizeof(header));
 		records =
 			unpacker__unpack(flight->unpacker, &header, block->block + sizeof(header));
-		err = records ? add_to_keyframe(flight, records, header.records_bytes) : -errno;
+		if (!records)
+			err = -errno;
+		for (size_t at = 0; at < header.records_bytes && !err;) {
+			at += decode_next(records + at, header.records_bytes - at, &event);
+			err = keyframe__add(flight->keyframe, &event);
+		}
 		ended = block->segment_ns;
 		flight->from_ns = ended ? block->segment_ns : flight->to_ns;
 		drop_oldest(flight);
@@ -129,7 +117,7 @@ static int give_up(struct flight_buffer *flight)
 static int add_block(struct block_store *store, const void *block, size_t bytes,
 		     uint64_t segment_ns)
 {
-	struct flight_buffer *flight = flight_of(store);
+	struct flight_buffer *flight = (struct flight_buffer *)store;
 	struct held_block *held = malloc(sizeof(*held) + bytes);
 
 	if (!held)
@@ -177,40 +165,19 @@ static int write_records(struct file *file)
 	return write_bytes(file, block, bytes);
 }
 
-static int add_record(void *ctx, const void *record, size_t size)
+static int add_record(void *ctx, const struct perfx_record *record)
 {
 	struct file *file = ctx;
 	int err = 0;
 
-	if (file->used + size > sizeof(file->records))
+	if (file->used + record->size > sizeof(file->records))
 		err = write_records(file);
-	memcpy(file->records + file->used, record, size);
-	file->used += size;
+	memcpy(file->records + file->used, record, record->size);
+	file->used += record->size;
 	return err;
 }
 
-static int write_keyframe(struct flight_buffer *flight, struct file *file)
-{
-	int err;
-
-	if (!flight->from_ns)
-		return 0;
-	err = keyframe__write_all(flight->keyframe, flight->from_ns, add_record, file);
-	return err ? err : write_records(file);
-}
-
-static int write_blocks(struct flight_buffer *flight, struct file *file)
-{
-	int err = 0;
-
-	for (struct held_block *block = flight->oldest; block && !err; block = block->next) {
-		block_renumber(block->block, file->sequence++);
-		err = write_bytes(file, block->block, block->bytes);
-	}
-	return err;
-}
-
-static int add_time_slice(struct file *file, const struct capture_dump *dump)
+static int write_closing(struct file *file, const struct capture_dump *dump)
 {
 	struct perfx_time_slice record = {.recording_ns = dump->recording_ns,
 					  .flags = PERFX_TIME_SLICE_FLIGHT |
@@ -219,21 +186,15 @@ static int add_time_slice(struct file *file, const struct capture_dump *dump)
 					  .step_to_ns = dump->step.to_ns,
 					  .step_process = dump->step.process};
 	struct pack_buffer buffer;
-	const struct perfx_record *packed = PACK(&buffer, PERFX_KIND_TIME_SLICE, record, dump->why);
+	int err = add_record(file, PACK(&buffer, PERFX_KIND_TIME_SLICE, record, dump->why));
 
-	return add_record(file, packed, packed->size);
-}
+	for (size_t at = 0; at < dump->closing_bytes && !err;) {
+		const struct perfx_record *closing = (const void *)(dump->closing + at);
 
-static int write_closing(struct file *file, const struct capture_dump *dump)
-{
-	int err = add_time_slice(file, dump);
-	struct perfx_record hdr;
-
-	for (size_t at = 0; at < dump->closing_bytes && !err; at += hdr.size) {
-		memcpy(&hdr, dump->closing + at, sizeof(hdr));
-		err = add_record(file, dump->closing + at, hdr.size);
+		err = add_record(file, closing);
+		at += closing->size;
 	}
-	return err ? err : write_records(file);
+	return err ?: write_records(file);
 }
 
 static int write_capture(struct flight_buffer *flight, struct file *file,
@@ -242,19 +203,21 @@ static int write_capture(struct flight_buffer *flight, struct file *file,
 	int err = capture_write_header(file->fd);
 
 	file->bytes = sizeof(struct capture_header);
-	if (!err)
-		err = write_keyframe(flight, file);
-	if (!err)
-		err = write_blocks(flight, file);
-	return err ? err : write_closing(file, dump);
+	if (!err && flight->from_ns)
+		err = keyframe__write_all(flight->keyframe, flight->from_ns, add_record, file)
+			      ?: write_records(file);
+	for (struct held_block *block = flight->oldest; block && !err; block = block->next) {
+		block_renumber(block->block, file->sequence++);
+		err = write_bytes(file, block->block, block->bytes);
+	}
+	return err ?: write_closing(file, dump);
 }
 
-/* The file of that name, if there is one, stays as it is until the new one is whole; half of one is
- * called PATH.part. */
+/* An existing file of that name stays until the new one, PATH.part, is whole. */
 static void dump_to_file(struct block_store *store, struct packer *packer,
 			 struct capture_dump *dump)
 {
-	struct flight_buffer *flight = flight_of(store);
+	struct flight_buffer *flight = (struct flight_buffer *)store;
 	struct file *file = calloc(1, sizeof(*file));
 	struct output output;
 

@@ -13,30 +13,23 @@
 #ifndef PERFX_REPLAY_KEYFRAME_H
 #define PERFX_REPLAY_KEYFRAME_H
 
-#include "decode/decode.h"
+#include "aggregate/aggregate.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
-struct aggregate;
 struct keyframe;
 
 /* blocks_max: live blocks that it holds; 0: as many as an aggregate does. NULL with errno ENOMEM.
  */
 struct keyframe *keyframe__new(uint32_t blocks_max);
-/* The stream has no end: of stacks that nothing in the keyframe names, and of what threads wait
- * for, the newest 65,536 are kept, because what is in use is described anew. */
+/* The stream has no end: keeps the newest 65,536 of the stacks that nothing in the keyframe names
+ * and of the objects that threads wait for, because those in use are described anew. */
 void keyframe__goes_on(struct keyframe *keyframe);
-/* Live blocks are those of an aggregate to which the caller adds each event, too; it may be
- * replaced by one to which the keyframe was written. Before the first event. */
+/* Takes live blocks from an aggregate to which the caller adds each event, too. Called before the
+ * first event, and again when the keyframe was written to the aggregate's successor. */
 void keyframe__borrow_memory(struct keyframe *keyframe, struct aggregate *aggregate);
 void keyframe__free(struct keyframe *keyframe);
 
 /* The next event of the stream. 0 or -ENOMEM. */
 int keyframe__add(struct keyframe *keyframe, const struct event *event);
-
-/* Takes a record; what is not 0 ends the visit and is returned. */
-typedef int keyframe_emit(void *ctx, const void *record, size_t size);
 
 /* The beginning of a capture that begins at from_ns: all but usage and memory. */
 int keyframe__write(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx);

@@ -78,17 +78,12 @@ static int emit_event(struct time_slice *slice, const struct event *event)
 	return slice->emit(slice->ctx, event);
 }
 
-static int emit_record(void *ctx, const void *record, size_t size)
+static int emit_record(void *ctx, const struct perfx_record *record)
 {
 	struct event event;
 
-	decode_next(record, size, &event);
+	decode_next(record, record->size, &event);
 	return emit_event(ctx, &event);
-}
-
-static int emit_packed(struct time_slice *slice, const struct perfx_record *packed)
-{
-	return emit_record(slice, packed, packed->size);
 }
 
 static int begin(struct time_slice *slice)
@@ -218,7 +213,7 @@ static struct perfx_usage interpolate(const struct perfx_usage *a, const struct 
 static int emit_usage(struct time_slice *slice, struct perfx_usage usage, uint64_t time_ns)
 {
 	usage.time_ns = time_ns;
-	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_USAGE, usage));
+	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_USAGE, usage));
 }
 
 static struct sampled *sampled_of(struct time_slice *slice, uint32_t process)
@@ -290,7 +285,7 @@ static int emit_doubt(struct time_slice *slice, const struct perfx_overflow_memo
 		.before = (uint8_t)((sum->allocs_count ? PERFX_BEFORE_LOST_ALLOCS : 0) |
 				    (sum->frees_count ? PERFX_BEFORE_LOST_FREES : 0))};
 
-	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_OVERFLOW_MEMORY, record));
+	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_OVERFLOW_MEMORY, record));
 }
 
 /* from_ns: where the sum's segment begins. */
@@ -409,7 +404,7 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 static int emit_end(struct time_slice *slice)
 {
 	if (slice->has_end && slice->end.time_ns < slice->until_ns)
-		return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
+		return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
 	if (slice->seen_ns < slice->until_ns)
 		return 0;
 	slice->end = (struct perfx_end){.time_ns = slice->until_ns,
@@ -417,7 +412,7 @@ static int emit_end(struct time_slice *slice)
 					.tracer_rss_anon_bytes = UINT64_MAX,
 					.maps_read_count = UINT64_MAX,
 					.untraced_read_count = UINT64_MAX};
-	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
+	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
 }
 
 int time_slice__finish(struct time_slice *slice)
@@ -445,6 +440,6 @@ int time_slice__finish(struct time_slice *slice)
 	record.flags |= PERFX_TIME_SLICE_VIEW;
 	record.left_out_count += slice->left_out_count;
 	record.left_out |= slice->left_out;
-	err = emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_TIME_SLICE, record, why));
+	err = emit_record(slice, PACK(&slice->buffer, PERFX_KIND_TIME_SLICE, record, why));
 	return err ? err : emit_end(slice);
 }
