@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfx.h: annotate your program for perfx-trace: functions, ranges, steps, counters, blocks of
- * memory, and floating-point operations.
+ * Annotations for perfx-trace: functions, ranges, steps, counters, memory blocks, and
+ * floating-point operations. docs/annotations.md describes their use and how they appear in
+ * reports.
  *
  *	#include <perfx.h>
  *
@@ -11,97 +12,96 @@
  *		...
  *	}
  *
- * There is no library to link and nothing to initialise. There are two kinds of annotation, which
- * differ in their cost while the program is not traced.
+ * There is no library to link and nothing to initialize. Two kinds of annotation differ in their
+ * cost while the program is not traced.
  *
- * Notes (nothing is executed)
+ * Notes (no code is executed)
  *
  *	PERFX_TRACK();          the function's own name, also in a stripped file
- *	PERFX_TRACK_AS("name"); a name of yours: a string literal, shown as it is written
- *	perfx_flops(n);         adds n operations (a multiply-add is 2) to the innermost function
- *	                        or range that is being timed
+ *	PERFX_TRACK_AS("name"); your own name, a string literal, shown unchanged
+ *	perfx_flops(n);         adds n operations (a multiply-add is 2) to the innermost open
+ *	                        function or range
  *
  * Markers (a call of an empty function and its return)
  *
  *	PERFX_SCOPE("name");    a range from here to the end of the block
  *	perfx_range_push("name");  ...  perfx_range_pop();         nested, on one thread
  *	id = perfx_range_start("name");  ...  perfx_range_end(id); ends anywhere, on any thread
- *	perfx_step_begin();  ...  perfx_step_end();                one step of the training
+ *	perfx_step_begin();  ...  perfx_step_end();                a training step
  *	perfx_counter("loss", x);  perfx_counter_add("tokens", n); sets a value; adds to one
- *	perfx_memory_alloc("pool", p, bytes);  perfx_memory_free("pool", p);   of your allocator
+ *	perfx_memory_alloc("pool", p, bytes);  perfx_memory_free("pool", p);   your own allocator
  *	perfx_mark("evaluate");                                    a point in time
- *	perfx_trace_start();  perfx_trace_stop();                  what perfx-trace --wait records
+ *	perfx_trace_start();  perfx_trace_stop();                  limits of perfx-trace --wait
  *
  * Names are NUL-terminated text, which may be built at run time: it is read during the call and not
  * kept. Markers allocate nothing, take no lock and may be used in signal handlers.
  *
  * PERFX_TRACK
  *
- * Put it first in the body. It works in C11 and C++11 and later with GCC and Clang at every
- * optimisation level, in static and inline functions, templates, methods, constructors, lambdas,
- * shared libraries, PIE, static executables, with LTO and --gc-sections. On anything but 64-bit ELF
- * both macros are an empty statement. A constexpr function cannot hold it.
+ * Put it first in the function's body. It works in C11 and C++11 and later with GCC and Clang at
+ * every optimization level, in static and inline functions, templates, methods, constructors,
+ * lambdas, shared libraries, PIE, static executables, with LTO and --gc-sections. Except on 64-bit
+ * ELF, both macros are empty statements. A constexpr function cannot contain them.
  *
  * A tracked function is never inlined, because an inlined copy has no entry and no exit to count,
- * and its note would name the caller. So track functions that are worth a call, not the accessor in
- * the innermost loop. (Recursion that the compiler turned into a loop is no call either.) An
- * attribute cannot be set from inside a body, but each compiler has a reason not to inline:
- * - GCC: a function that keeps the address of a label in a static variable is neither inlined nor
- *   cloned ("Labels as Values" in its manual). The variable is unused and not emitted.
- * - Clang: a function that uses the address of a label otherwise than to branch, here in the asm
- *   statement, is not inlined, at link time neither. It takes the label for the target of an
- *   indirect jump, so the statement ends a basic block: worth a register move at most. Only with
- *   -fcf-protection it puts one endbr64 there, a no-op.
+ * and its note would name the caller. Therefore do not track accessors in innermost loops.
+ * (Recursion that the compiler turned into a loop makes no calls either.) An attribute cannot be
+ * set inside a body, but each compiler has another reason not to inline:
+ * - GCC neither inlines nor clones a function that keeps the address of a label in a static
+ *   variable ("Labels as Values" in its manual). The variable is unused and not emitted.
+ * - Clang does not inline, even at link time, a function that uses the address of a label other
+ *   than to branch, here in the asm statement. It treats the label as the target of an indirect
+ *   jump, so the statement ends a basic block: at most a register move more. With -fcf-protection
+ *   it puts one endbr64 there, a no-op.
  *
  * While it is not traced, perfx_flops costs two nops and the count in a register (rdi; x0 on
- * arm64). The tracer puts its probe on the second nop; the first is there so that the probe of the
- * function's own entry comes before the hint. It may be used anywhere, also in inlined functions.
- * Use it once for a loop rather than inside: a probe hit costs most of a microsecond.
+ * arm64). The tracer probes the second nop; because of the first, the probe at the function's own
+ * entry comes earlier. perfx_flops may be used anywhere, also in inlined functions. Call it once
+ * before a loop, not inside: a probe hit costs about a microsecond.
  *
  * The notes (the ABI that perfx-trace reads; fields in the file's byte order)
  *
  *	section .note.perfx, SHT_NOTE, not SHF_ALLOC, entries aligned to 4
  *	u32 namesz = 6, u32 descsz, u32 type = 1, "perfx\0\0\0", then descsz bytes:
- *	 0  u64 mark   vaddr of a place in the function; the function that covers it is meant
+ *	 0  u64 mark   vaddr of an instruction in the tracked function
  *	 8  u64 name   vaddr of the NUL-terminated name in a loaded read-only section, or 0
  *	16  u32 flags  PERFX_NOTE_*
  *	20  u32 zero
- *	24  char[]     the name when it is in the note (PERFX_NOTE_NAME_VADDR not set: notes written
- *	               in assembler), NUL-terminated; empty otherwise; zeros up to a multiple of 4
+ *	24  char[]     the name, NUL-terminated, if PERFX_NOTE_NAME_VADDR is not set (notes written
+ *	               in assembler), otherwise empty; zeros up to a multiple of 4
  *
  * The same with type = 2, descsz = 16 for perfx_flops:
- *	 0  u64 place  vaddr of the nop; 0: the linker threw the code away
+ *	 0  u64 place  vaddr of the nop; 0: the linker discarded the code
  *	 8  u32 flags  none so far
  *	12  u32 zero
  *
- * vaddr is what the file's program headers call it: there are no dynamic relocations in a section
- * that is not loaded. The u64 fields are only aligned to 4. A function may have several equal
- * notes (the compiler copied the statement; both constructors of a class with virtual bases), and
- * notes of code that the linker threw away have mark 0. Unknown flags: ignore the flag. Unknown
- * type: skip the note.
+ * vaddr is that of the file's program headers: a section that is not loaded has no dynamic
+ * relocations. The u64 fields are only aligned to 4. A function may have several equal notes (the
+ * compiler copied the statement; both constructors of a class with virtual bases), and notes of
+ * code that the linker discarded have mark 0. Ignore unknown flags; skip notes of unknown type.
  *
- * How it is tied to its function: flag "?" puts the note into the function's COMDAT group, if it
- * has one, and SHF_LINK_ORDER ("o") makes the linker discard it together with the function; without
- * that a note section is a root for --gc-sections and would keep dead functions. The name needs a
- * reference from the function itself, because not every linker follows those of notes: .reloc
- * leaves a relocation of type NONE, which changes no byte. (gold does not follow SHF_LINK_ORDER: it
- * stops with "discarded section" when --gc-sections finds a marked function dead. ld and lld do.)
+ * The note belongs to its function: flag "?" puts it into the function's COMDAT group, if any, and
+ * SHF_LINK_ORDER ("o") makes the linker discard it with the function. Without that, the note
+ * section would be a root for --gc-sections and keep dead functions. The name needs a reference
+ * from the function itself, because not every linker follows references from notes: .reloc leaves a
+ * relocation of type NONE, which changes no byte. (gold ignores SHF_LINK_ORDER: it stops with
+ * "discarded section" if --gc-sections finds a marked function dead. ld and lld do not.)
  *
  * The markers (the ABI that tracers read)
  *
- * perfx_X(...) calls the hidden function perfx_at_X, which comes with the first use in an object
- * file and of which the linker keeps one. On x86-64 it is
+ * perfx_X(...) calls the hidden function perfx_at_X. The first use in an object file defines it,
+ * and the linker keeps one of them. On x86-64 it is
  *	0f 1f 44 00 00   nop5
  *	90               nop
  *	c3               ret
- * The kernel (6.18 and later) turns a probe on a 5-byte nop into a call, which is safe only where
- * nothing lives below the stack pointer: at the entry of a function, and not where the mark was
- * written; so the function is never inlined. An earlier kernel would single-step it, and 6.18 gives
- * that call to forked children without what it calls, so that they die: there the nop behind it is
- * the place for a probe, which sees the same registers. On arm64: nop, ret.
+ * Linux 6.18 and later turn a probe on a 5-byte nop into a call. That is safe only where no data is
+ * below the stack pointer: at the entry of a function, not in the annotated code, so this function
+ * is never inlined. Earlier kernels would single-step the 5-byte nop, and 6.18 itself has a bug:
+ * forked children inherit the call but not its target, and crash. On these kernels the nop behind
+ * it is probed, with the same registers. On arm64 the function is: nop, ret.
  *
  * Each has a USDT note (.note.stapsdt, provider "perfx", name "X") whose location is the first
- * byte, so that bpftrace, perf, gdb and SystemTap find it too: bpftrace -e 'usdt:./a:perfx:mark
+ * byte, for bpftrace, perf, gdb and SystemTap: bpftrace -e 'usdt:./a:perfx:mark
  * { printf("%s\n", str(arg0)); }'. Arguments are integers, in the order of the C interface:
  *
  *	range_push    name, parent         range_pop    -
@@ -112,10 +112,10 @@
  *	step_begin    -                    step_end     -
  *	trace_start   -                    trace_stop   -
  *
- * (A double as such would be in a vector register, which no uprobe program can read.) parent: the
- * id of the open range that this one belongs to, or 0: the innermost range or function that is
- * open on the thread's stack. It is for tasks that take turns on one thread: they give it by
- * perfx_range_push_in and perfx_range_start_in.
+ * A counter is passed as the double's bits, because uprobe programs cannot read vector registers.
+ * parent is the id of the open range that contains this one, or 0: the innermost open range or
+ * function of the thread. Tasks that take turns on one thread pass it to perfx_range_push_in and
+ * perfx_range_start_in.
  */
 #ifndef PERFX_H
 #define PERFX_H
@@ -123,7 +123,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The macros use GNU extensions: -Wpedantic is about the code of those who include this. */
+/* The macros use GNU extensions, which must not cause -Wpedantic warnings in including code. */
 #if defined(__GNUC__)
 #pragma GCC system_header
 #endif
@@ -143,18 +143,18 @@
 #else
 #define PERFX_TRACK() PERFX_MARK_(__func__, "4")
 #endif
-/* "" makes anything but a string literal an error. */
+/* "" rejects everything but a string literal. */
 #define PERFX_TRACK_AS(name) PERFX_MARK_("" name, "6")
 
-/* An address known to the linker. On arm64 "i" refuses symbols in position-independent code. */
+/* An address known to the linker. On arm64, "i" rejects symbols in position-independent code. */
 #if defined(__aarch64__)
 #define PERFX_SYM_ "S"
 #else
 #define PERFX_SYM_ "i"
 #endif
 
-/* %= is unique to each copy of the statement that the compiler emits. The last word is the empty
- * inline name and its padding. */
+/* %= is unique to each emitted copy of the statement. The last word is the empty inline name with
+ * its padding. */
 #define PERFX_NOTE_(flags)                                          \
 	".Lperfx_mark%=:\n\t"                                       \
 	".reloc .Lperfx_mark%=, BFD_RELOC_NONE, %c[name]\n\t"       \
@@ -225,10 +225,10 @@ perfx_here_:                                                                    
 
 /* --- markers ---
  *
- * The function is written in the assembler, beside the call that needs it: that gives the same
- * bytes at every level of optimisation, in C the COMDAT group that only C++ has otherwise, and
- * nothing at all in files that use no marker. .ifndef: the statement is copied with what it is
- * inlined into, and link-time optimisation makes one file of many. */
+ * The function is written in assembler, beside its call. So it has the same bytes at every
+ * optimization level, a COMDAT group also in C, and does not exist in files without markers.
+ * .ifndef is needed because inlining copies the statement, and link-time optimization merges files.
+ */
 #if defined(PERFX_FLOPS_)
 
 #if defined(__x86_64__)
@@ -244,7 +244,7 @@ perfx_here_:                                                                    
 #endif
 #define PERFX_ARG0_ ""
 
-/* As <sys/sdt.h> has it: by where this section is, tools see that a file was prelinked. */
+/* As in <sys/sdt.h>: the address of this section shows tools whether a file was prelinked. */
 #define PERFX_SDT_BASE_                                                        \
 	".ifndef _.stapsdt.base\n\t"                                           \
 	".pushsection .stapsdt.base,\"aG\",%progbits,.stapsdt.base,comdat\n\t" \
@@ -256,9 +256,9 @@ perfx_here_:                                                                    
 	".popsection\n\t"                                                      \
 	".endif\n\t"
 
-/* The note is in the group of its function: they stay or go together. A label of its own, for the
- * function's name may turn out to be another file's copy. No semaphore: there is no work to save
- * when it is not traced. */
+/* The note is in the group of its function, so the linker keeps or discards both. It has its own
+ * label, because the function's name may resolve to another file's copy. It has no semaphore, which
+ * would save no work while untraced. */
 #define PERFX_SDT_NOTE_(marker, arguments)                                        \
 	".pushsection .note.stapsdt,\"G\",%note,perfx_at_" marker ",comdat\n\t"   \
 	".balign 4\n\t"                                                           \
@@ -288,7 +288,7 @@ perfx_here_:                                                                    
 	".popsection\n\t" PERFX_SDT_BASE_                                                         \
 	PERFX_SDT_NOTE_(marker, arguments) ".endif"
 
-/* 64 bits of zeros, one for each executable and library: how many ids it has given out. */
+/* 64-bit count of the ids that this executable or library has assigned. */
 #define PERFX_COUNT_                                                                         \
 	".ifndef perfx_range_count_\n\t"                                                     \
 	".pushsection .bss.perfx_range_count_,\"awG\",%nobits,perfx_range_count_,comdat\n\t" \
@@ -302,7 +302,7 @@ perfx_here_:                                                                    
 	".popsection\n\t"                                                                    \
 	".endif"
 
-/* inline: reckon it as one instruction when deciding what to inline. */
+/* inline: the compiler's inlining heuristics count it as one instruction. */
 #if defined(__clang__) ? __clang_major__ >= 11 : __GNUC__ >= 9
 #define PERFX_ASM_ __asm__ __volatile__ __inline__
 #else
@@ -335,7 +335,7 @@ perfx_here_:                                                                    
 #else
 #define PERFX_INLINE_ static __inline
 #endif
-/* libperfx defines it otherwise: there these are functions that others call. */
+/* libperfx defines it to export these functions. */
 #if !defined(PERFX_API_)
 #define PERFX_API_ PERFX_INLINE_
 #endif
@@ -377,7 +377,7 @@ PERFX_API_ void perfx_range_pop(void)
 	PERFX_HIT_(range_pop, 0, ());
 }
 
-/* The page of the count distinguishes the ids of several modules of a process. */
+/* The page of the count distinguishes the ids of a process's modules. */
 PERFX_INLINE_ uint64_t perfx_new_id_(void)
 {
 	uint64_t id = 0;
@@ -440,7 +440,7 @@ PERFX_API_ void perfx_counter_add(const char *name, double delta)
 	PERFX_HIT_(counter_add, 2, (name, perfx_bits_(delta)));
 }
 
-/* Blocks of an allocator of your own; name is its name, or what the blocks are for. */
+/* Blocks of your own allocator; name is the allocator's name or the blocks' purpose. */
 PERFX_API_ void perfx_memory_alloc(const char *name, const void *ptr, size_t bytes)
 {
 	PERFX_HIT_(memory_alloc, 3, (name, ptr, bytes));
@@ -517,7 +517,7 @@ PERFX_INLINE_ void perfx_scope_end_(const char *scope)
 #define PERFX_SCOPE_VAR_(name, n) ((void)(name))
 #endif
 
-/* A statement: a range to the end of the block, whichever way it is left (in C, not by longjmp). */
+/* A statement: a range to the end of the block, however it is left (in C, except by longjmp). */
 #define PERFX_SCOPE(name)	 PERFX_SCOPE_AT_(name, __COUNTER__)
 #define PERFX_SCOPE_AT_(name, n) PERFX_SCOPE_VAR_(name, n)
 
