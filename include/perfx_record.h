@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The record ABI: what BPF programs put into the rings, what a capture file holds, and the only
- * thing that decode reads. Shared by BPF and user space: fixed-size types, explicit padding, no
+ * The record ABI: BPF programs write records into the rings, a capture file contains them, and
+ * decode reads nothing else. Shared by BPF and user space: fixed-size types, explicit padding, no
  * pointers.
  *
  * A record starts with struct perfx_record; `size` counts the whole record, header included, and is
- * a multiple of 8, so that a reader can skip what it does not know. Text follows the fixed part as
- * NUL-terminated strings, in the order that the struct's comment gives. The fixed part of a kind
- * may only grow at its end: a reader takes the bytes that it knows and leaves the rest.
+ * a multiple of 8, so that a reader can skip unknown records. Text follows the fixed part as
+ * NUL-terminated strings, in the order of the struct's comment. The fixed part of a kind may only
+ * grow at its end: a reader uses the bytes that it knows and ignores the rest.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC unless a name says otherwise (bpf_ktime_get_ns).
  */
@@ -22,17 +22,17 @@
 #define PERFX_RECORD_MAX     65536 /* bytes; a longer one is damage */
 
 /*
- * Every kind of record, once. The enum, the assertions of sizes, decode, struct event and what
- * aggregate, keyframes and time slices do with a kind all come from this table. To add a kind: a
+ * Every kind of record, once. The enum, the assertions of sizes, decode, struct event, and the
+ * handling of a kind by aggregate, keyframes and time slices come from this table. To add a kind: a
  * row, a struct perfx_<name>, PERFX_FIELDS_<name> after it, handle_<name>() in user/aggregate.
  *
  *	X(KIND, name, number, bytes, least_bytes, strings_count, ROLE)
  *
  * `bytes` is the size of struct perfx_<name>. A record may be as short as `least_bytes`: fields
- * beyond that were added later, or are only written where they are known, and read as 0 when
- * missing. Numbers are never reused or changed.
+ * beyond that were added later, or are only written if known, and read as 0 if missing. Numbers are
+ * never reused or changed.
  *
- * PERFX_FIELDS_<name> says what the numbers of a record are; user/decode reads it:
+ * PERFX_FIELDS_<name> describes the fields of a record for user/decode:
  *
  *	IS_ID(member, SPACE)            an id of its capture: enum id_space in user/decode/decode.h
  *	IS_TIME(member)                 by CLOCK_MONOTONIC; 0: none
@@ -40,8 +40,8 @@
  *	IS_WITHIN(member, first, last)  a record with another value is not decoded
  *	IS_TRUE(condition)              the record is valid only if this condition on `record` holds
  *	HAS_SUMS(count)                 the record is a value of the BPF map perfx_sum_<name>
- *	                                (SUM_MAP in perfx.bpf.h), sent as its sums grow: so many,
- *	                                of 8 bytes each, from byte 16 on
+ *	                                (SUM_MAP in perfx.bpf.h), sent as its sums grow: `count`
+ *	                                sums of 8 bytes each, from byte 16 on
  */
 /* clang-format off */
 #define PERFX_RECORDS(X)                                                         \
@@ -94,7 +94,7 @@
 	X(PLACE,             place,             78,  16,  16, 1, FACT)           \
 	X(MERGED,            merged,            80,  88,  88, 5, FACT)           \
 	X(REDUCED,           reduced,           82,  32,  32, 0, FACT)           \
-	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
+	/* read from kernel maps: at the end, and new sums at each SEGMENT    */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
 	X(LOSS,              loss,              50,  32,  24, 0, SUM)            \
@@ -119,18 +119,18 @@ enum perfx_kind {
 #undef PERFX_KIND_NUMBER
 };
 
-/* What a kind means for a time slice of a capture. Records of all roles but FACT, SUM and CAPTURE
+/* How a time slice of a capture treats a kind. Records of all roles but FACT, SUM and CAPTURE
  * have their time right after the header. */
 enum perfx_role {
 	PERFX_ROLE_NONE = 0,
-	PERFX_ROLE_CALL,   /* in the slice in which the call ends */
-	PERFX_ROLE_EVENT,  /* in the slice in which it happens */
-	PERFX_ROLE_STATE,  /* an event whose effect lasts: one before the slice still holds in it */
-	PERFX_ROLE_MEMORY, /* likewise; changes which blocks are live */
-	PERFX_ROLE_SAMPLE, /* counters so far: interpolated at both ends of a slice */
-	PERFX_ROLE_FACT,   /* holds for the whole capture */
-	PERFX_ROLE_SUM,	   /* of the time since the SEGMENT before; has no time of its own */
-	PERFX_ROLE_CAPTURE, /* of the capture itself: where it begins, how far it goes */
+	PERFX_ROLE_CALL,    /* in the slice in which the call ends */
+	PERFX_ROLE_EVENT,   /* in the slice in which it happens */
+	PERFX_ROLE_STATE,   /* an event whose effect lasts, also into later slices */
+	PERFX_ROLE_MEMORY,  /* likewise; changes which blocks are live */
+	PERFX_ROLE_SAMPLE,  /* counters so far: interpolated at both ends of a slice */
+	PERFX_ROLE_FACT,    /* holds for the whole capture */
+	PERFX_ROLE_SUM,	    /* of the time since the SEGMENT before; has no time of its own */
+	PERFX_ROLE_CAPTURE, /* about the capture itself: its start and end */
 };
 
 #define PERFX_KINDS 96 /* entries of a table indexed by kind */
@@ -145,7 +145,7 @@ struct perfx_record {
 struct perfx_sums {
 	struct perfx_record hdr;
 	struct perfx_sum_key {
-		__u32 process, id; /* id: of what the sums are, such as a value */
+		__u32 process, id; /* id: the subject of the sums, such as a value */
 	} key;
 	__u64 sums[];
 };
@@ -156,8 +156,8 @@ struct perfx_sums {
 #include "perfx_record_stack.h"
 
 /*
- * One ended call. self_ns is the duration less the time in traced calls that it made on the same
- * thread; the kernel computes it. `context` is a node of the calling-context tree (CONTEXT record),
+ * One ended call. self_ns is the duration minus the time in its traced callees on the same thread;
+ * the kernel computes it. `context` is a node of the calling-context tree (CONTEXT record),
  * `process` the index of a process (PROCESS record).
  */
 /* Left by an exception or longjmp: duration and self time are unknown, 0. */
@@ -165,13 +165,13 @@ struct perfx_sums {
 /* Counted at its entry because its end cannot be seen: times are 0. */
 #define PERFX_SPAN_UNTIMED 0x2
 /* A data transfer, such as a collective: it moves `bytes` and computes nothing. `flops` are the
- * bytes over the bus (enum perfx_bus), 0 where the number of ranks is not known. */
+ * bytes over the bus (enum perfx_bus), 0 if the number of ranks is unknown. */
 #define PERFX_SPAN_MOVES 0x4
 /* A range that any thread may end, on no thread's stack: depth is 0, tid the thread that started
  * it. */
 #define PERFX_SPAN_ASYNC 0x8
-/* The call handed its work to other threads or a device: the work goes on after the call, so
- * duration_ns is not the time that it takes. */
+/* The call handed its work to other threads or a device, which continue after the call, so
+ * duration_ns is not the time of the work. */
 #define PERFX_SPAN_SUBMITTED 0x10
 
 /* State of a call's own cost, the floating-point operations that its arguments imply. A cost counts
@@ -181,9 +181,9 @@ enum perfx_cost_state {
 	PERFX_COST_COUNTED = 1,	  /* flops and bytes are this call's */
 	PERFX_COST_INSIDE = 2,	  /* inside a call of the same thread whose cost is known */
 	PERFX_COST_ELSEWHERE = 3, /* on a pool thread, for an operator whose cost is known */
-	PERFX_COST_UNREAD = 4,	  /* arguments unreadable or senseless */
-	PERFX_COST_OPAQUE = 5,	  /* compiled code: what it computes is not described */
-	/* The OBJECT_COST record whose id is in `flops` has it; it may come later. */
+	PERFX_COST_UNREAD = 4,	  /* arguments unreadable or invalid */
+	PERFX_COST_OPAQUE = 5,	  /* compiled code without a description of its operations */
+	/* `flops` is the id of the OBJECT_COST record with the cost, which may come later. */
 	PERFX_COST_BY_OBJECT = 6,
 };
 #define PERFX_COST_STATES 7 /* entries of a table indexed by state */
@@ -215,12 +215,11 @@ struct perfx_span {
 	__u16 flags;	 /* PERFX_SPAN_ */
 	__u8 cost_state; /* enum perfx_cost_state */
 	__u8 dtype;	 /* enum perfx_dtype of the multiplied elements */
-	__u16 object;	 /* of an optimizer's step: which optimizer, as a hash; 0: not known */
+	__u16 object;	 /* of an optimizer's step: hash of the optimizer; 0: unknown */
 	/* Only in records of functions with a cost model (see hdr.fixed); 0 unless COUNTED. */
 	__u64 flops; /* one multiply-add is 2 */
 	__u64 bytes; /* of operands and result by their shapes, each counted once */
-	/* Part of duration_ns in which the thread was not on a CPU; only written when it is not 0.
-	 */
+	/* Part of duration_ns in which the thread was off the CPU; only written if not 0. */
 	__u64 off_cpu_ns;
 };
 #define PERFX_FIELDS_span                                             \
@@ -235,9 +234,7 @@ struct perfx_span {
 #define PERFX_SPAN_PLAIN_BYTES 56 /* size of a record without flops and bytes */
 #define PERFX_SPAN_COST_BYTES  72 /* with them, without off_cpu_ns */
 
-/*
- * A value that the program announces: set (perfx_counter) or added to (perfx_counter_add).
- */
+/* A value of the program: set (perfx_counter) or added to (perfx_counter_add). */
 #define PERFX_USER_VALUE_ADDED	0x1 /* otherwise set */
 #define PERFX_USER_VALUE_BEFORE 0x2 /* value at the start of the capture, not a sample */
 
@@ -267,7 +264,7 @@ struct perfx_fork {
 	IS_ID(process, PROCESS) \
 	IS_ID(parent_process, PROCESS)
 
-/* By another thread than the main one: to links by pid the process is a new one. */
+/* Executed by a thread other than the main one: links by pid do not follow. */
 #define PERFX_EXEC_BY_THREAD 0x1
 
 /* exec: the old process index ends, a new one begins for the same pid. */
@@ -287,8 +284,8 @@ struct perfx_exec {
 	IS_ID(process, PROCESS) \
 	IS_ID(old_process, PROCESS)
 
-#define PERFX_EXIT_USAGE  0x1 /* the record has what the process used */
-#define PERFX_EXIT_MEMORY 0x2 /* and its memory: Linux 6.16 or later */
+#define PERFX_EXIT_USAGE  0x1 /* the record has the process's resource usage */
+#define PERFX_EXIT_MEMORY 0x2 /* including memory: Linux 6.16 or later */
 
 struct perfx_exit {
 	struct perfx_record hdr;
@@ -298,12 +295,12 @@ struct perfx_exit {
 	__s32 status; /* as wait(2) gives it: signal in the low 7 bits, exit code << 8 */
 	__u32 flags;  /* PERFX_EXIT_ */
 	/* CPU time of all its threads: run time by the scheduler; user and system by the clock
-	 * tick, which is good for their proportion only (kernel: cputime_adjust). */
+	 * tick, which only gives their proportion (kernel: cputime_adjust). */
 	__u64 runtime_ns, user_tick_ns, system_tick_ns;
 	__u64 net_rx_bytes, net_tx_bytes; /* over internet sockets */
 	__u64 read_bytes, write_bytes;	  /* of storage */
 	__u64 major_faults_count;
-	/* Resident at the exit, in pages. The peak without MEMORY is that of all programs that the
+	/* Resident at the exit, in pages. Without MEMORY, the peak covers all programs that the
 	 * process has executed. */
 	__u64 anon_pages, file_pages, shmem_pages;
 	__u64 peak_pages;
@@ -312,16 +309,16 @@ struct perfx_exit {
 	IS_TIME(time_ns)  \
 	IS_ID(process, PROCESS)
 
-/* --wait: a traced program starts or stops the recording. Where there is any, only what lies
- * between the two is recorded. */
+/* --wait: a traced program starts or stops the recording. If there are such records, only the time
+ * between start and stop is recorded. */
 #define PERFX_RECORDING_WINDOW_OPENS 0x1 /* otherwise the window closes */
-/* More are not kept: the last one then stays open. */
+/* Further windows are not kept: the last one stays open. */
 #define PERFX_RECORDING_WINDOWS_MAX 4096
 
 struct perfx_recording_window {
 	struct perfx_record hdr;
 	__u64 time_ns;
-	__u32 process; /* that called start or stop, or ended */
+	__u32 process; /* caller of start or stop, or an ended process */
 	__u32 pid;
 	__u32 flags; /* PERFX_RECORDING_WINDOW_ */
 	__u32 pad;
@@ -347,7 +344,7 @@ struct perfx_host {
 	IS_BOOT_TIME(start_boot_ns)
 #define PERFX_HOST_COMPENSATED 0x1 /* --compensate: probe cost subtracted in the kernel */
 
-/* The tracer has started it: perfx-trace run. */
+/* Started by the tracer: perfx-trace run. */
 #define PERFX_PROCESS_LAUNCHED 0x1
 
 /* strings: comm, cmdline (arguments joined by \x1f, secrets already hidden) */
@@ -366,7 +363,7 @@ struct perfx_process {
 	IS_BOOT_TIME(start_boot_ns) \
 	IS_ID(process, PROCESS)
 
-/* Where a function's name comes from; lower-case in the JSON report. */
+/* Source of a function's name; lower-case in the JSON report. */
 enum perfx_source {
 	PERFX_SOURCE_INVALID = 0,
 	PERFX_SOURCE_PERFX = 1, /* annotated */
@@ -401,13 +398,12 @@ struct perfx_function {
 	IS_ID(function, FUNCTION) \
 	IS_WITHIN(source, PERFX_SOURCE_PERFX, PERFX_SOURCES - 1)
 #define PERFX_FUNCTION_RANGE 0x1 /* a range announced by the program: no module, no offset */
-/* Shown for ranges of PyTorch whose names are passed to no function that can be probed. */
+/* Shown for PyTorch's ranges whose names no probed function receives. */
 #define PERFX_NAMELESS_RANGE "record_function (name not known)"
 #define PERFX_FUNCTION_STEP  0x2 /* its end is the end of a step: --step-range */
-/* Of Go: its calls change threads, so their time off the CPU is not known. */
+/* A Go function: its calls change threads, so their time off the CPU is unknown. */
 #define PERFX_FUNCTION_GO 0x4
-/* A range that is a function of the program's, which a framework has compiled: of JAX, a
- * tf.function. */
+/* A range that is a function of the program compiled by a framework: JAX, tf.function. */
 #define PERFX_FUNCTION_COMPILED 0x8
 
 enum perfx_link {
@@ -461,11 +457,11 @@ struct perfx_context {
 	__u32 parent;
 	__u32 function;
 	__u32 process;
-	/* The Python frame that made the call, where it comes from no traced function or from a
-	 * range; 0: none. Calls from other lines are other contexts. */
+	/* The Python frame that made the call, if the parent is a range or none; 0: none. Calls
+	 * from other lines are other contexts. */
 	__u64 caller;
 	__u32 stack; /* STACK record of its first call; 0: none */
-	__u32 pad;   /* between kernel and tracer: which code object the caller is */
+	__u32 pad;   /* between kernel and tracer: code object of the caller */
 };
 #define PERFX_FIELDS_context      \
 	IS_ID(context, CONTEXT)   \
@@ -496,16 +492,15 @@ struct perfx_usage {
 	IS_TIME(time_ns)   \
 	IS_ID(process, PROCESS)
 
-/* What a process may use of the machine, at the start and the end of the recording. UINT64_MAX: no
- * limit, or not known. */
+/* Resource limits of a process, at the start and the end of the recording. UINT64_MAX: no limit, or
+ * unknown. */
 struct perfx_limits {
 	struct perfx_record hdr;
 	__u64 time_ns;
 	__u32 process;
 	__u32 cpus_count;      /* on which its threads may run; 0: not known */
 	__u64 cpu_limit_milli; /* thousandths of a CPU: the quota of its cgroups */
-	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed.
-	 */
+	/* Of the cgroup with the least room: its limit, and its use that cannot be reclaimed. */
 	__u64 memory_limit_bytes, memory_used_bytes;
 	__u64 address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	__u64 host_available_bytes; /* of the machine's memory, without swapping */
@@ -514,8 +509,8 @@ struct perfx_limits {
 	IS_TIME(time_ns)    \
 	IS_ID(process, PROCESS)
 
-/* strings: comm. Time of one thread, at the start and the end of the recording, at an exec and at
- * the thread's own end. */
+/* Times of one thread, at the start and the end of the recording, at an exec and at the thread's
+ * end. strings: comm */
 #define PERFX_THREAD_ENDED 0x1
 
 struct perfx_thread {
@@ -527,7 +522,7 @@ struct perfx_thread {
 	__u8 state; /* R S D Z T */
 	__u8 flags; /* PERFX_THREAD_ */
 	__u8 pad[6];
-	__u64 start_ns; /* when it began; 0: not known */
+	__u64 start_ns; /* of the thread; 0: unknown */
 };
 #define PERFX_FIELDS_thread \
 	IS_TIME(time_ns)    \
@@ -536,7 +531,7 @@ struct perfx_thread {
 
 /* strings: name, reason */
 #define PERFX_NOT_ATTACHED_BY_DESIGN 0x1 /* a limit of attaching, not a failure */
-/* Time off the CPU, given up during the recording: its sums are of the time before. */
+/* Time off the CPU, no longer recorded: its sums cover the time before. */
 #define PERFX_NOT_ATTACHED_WAITS 0x2
 
 struct perfx_not_attached {
@@ -547,9 +542,9 @@ struct perfx_not_attached {
 #define PERFX_FIELDS_not_attached
 
 /*
- * A process was traced late: from since_ns to time_ns its calls into some files were not seen. Or
- * it ended at time_ns before the tracer could look at it. strings: module (path as the process sees
- * it) of the first file; "": it ended
+ * A process was traced late: its calls into some files were not traced from since_ns to time_ns. Or
+ * it ended at time_ns before it could be traced. strings: module (path as the process sees it) of
+ * the first file; "": it ended
  */
 enum perfx_late_cause {
 	PERFX_LATE_INVALID = 0,
@@ -573,13 +568,13 @@ struct perfx_late {
 	IS_ID(process, PROCESS)
 
 /*
- * The overhead budget reduced the probes of a function at time_ns. It comes before any record of a
- * call that the reduction changed.
+ * The overhead budget reduced the probes of a function at time_ns. The record comes before the
+ * calls that the reduction changed.
  */
 enum perfx_reduced_to {
 	PERFX_REDUCED_INVALID = 0,
 	PERFX_REDUCED_COUNTED = 1, /* its calls have no times */
-	PERFX_REDUCED_REMOVED = 2, /* its calls are not seen */
+	PERFX_REDUCED_REMOVED = 2, /* its calls are not traced */
 };
 
 struct perfx_reduced {
@@ -588,7 +583,7 @@ struct perfx_reduced {
 	__u32 function;	 /* 0: time off the CPU, of all threads */
 	__u32 merged;	 /* of the processes of this capture; 0: of all */
 	__u8 to;	 /* enum perfx_reduced_to */
-	__u8 loses_cost; /* what its calls compute is not known either */
+	__u8 loses_cost; /* FLOPs and bytes of its calls are unknown too */
 	__u8 pad[6];
 };
 #define PERFX_FIELDS_reduced      \
@@ -607,8 +602,8 @@ struct perfx_calibration {
 	IS_WITHIN(ret, PERFX_RETURN_NONE, PERFX_RETURN_PROBE)  \
 	IS_WITHIN(site, PERFX_SITE_NONE, PERFX_SITE_STEPPED)
 
-/* Peak performance of this host, measured by benchmark kernels or given by the user: with one
- * thread and with one on each CPU that the tracer may use. One record per (threads, dtype). */
+/* Peak performance of this host, with one thread and with one on each CPU that the tracer may use.
+ * One record per (threads, dtype). */
 enum perfx_peak_origin {
 	PERFX_PEAK_MEASURED = 0,
 	PERFX_PEAK_CACHED = 1,	  /* measured before on this host */
@@ -619,7 +614,7 @@ enum perfx_peak_origin {
 struct perfx_peak {
 	struct perfx_record hdr;
 	__u64 flops_per_s; /* 0: unknown */
-	__u64 bytes_per_s; /* of memory, read and written; 0: not known */
+	__u64 bytes_per_s; /* memory reads and writes; 0: unknown */
 	__u32 threads;
 	__u8 dtype;  /* enum perfx_dtype */
 	__u8 origin; /* enum perfx_peak_origin */
@@ -630,9 +625,9 @@ struct perfx_peak {
 	IS_WITHIN(origin, PERFX_PEAK_MEASURED, PERFX_PEAK_ESTIMATED)
 
 /*
- * Perf counters: what perf events count of a thread, such as cycles or instructions, in user mode
- * where they are the hardware's. At most PERFX_PERF_COUNTERS, each described by a PERF_COUNTER
- * record; a missing one says why nothing is counted. strings: name, unit, why ("": it counts)
+ * Perf counters: counts of perf events per thread, such as cycles or instructions; hardware events
+ * count user mode only. At most PERFX_PERF_COUNTERS, each described by a PERF_COUNTER record; a
+ * MISSING one has the reason. strings: name, unit, reason ("": it counts)
  */
 #define PERFX_PERF_COUNTERS 4 /* a power of two */
 
@@ -644,7 +639,7 @@ enum perfx_perf_counter_kind {
 
 struct perfx_perf_counter {
 	struct perfx_record hdr;
-	__u32 counter; /* place in `values` */
+	__u32 counter; /* index into `values` */
 	__u8 kind;     /* enum perfx_perf_counter_kind */
 	__u8 pad[3];
 };
@@ -652,35 +647,35 @@ struct perfx_perf_counter {
 	IS_WITHIN(kind, PERFX_PERF_COUNTER_PLAIN, PERFX_PERF_COUNTER_MISSING) \
 	IS_TRUE(record->counter < PERFX_PERF_COUNTERS || record->kind == PERFX_PERF_COUNTER_MISSING)
 
-/* Counts during the calls of a context on their threads, inner calls included; work that they
- * handed to other threads is not included. */
+/* Counts during the calls of a context on their threads, with nested calls and without work that
+ * they handed to other threads. */
 struct perfx_call_counters {
 	struct perfx_record hdr;
 	__u32 context;
 	__u32 pad;
 	__u64 calls_count;  /* with counters read */
-	__u64 missed_count; /* counters not read: the thread was too new, or events too many */
+	__u64 missed_count; /* counters not read: thread too new, or too many events */
 	__u64 values[PERFX_PERF_COUNTERS];
 	/* Of calls with a known cost: their FLOPs by the cost model, and by the FLOPs counter. */
 	__u64 flops, counted_flops;
 };
 #define PERFX_FIELDS_call_counters IS_ID(context, CONTEXT)
 
-/* Counts of all threads of a process since they were found: the first moment of a thread that began
- * while tracing is missing. threads_count is absolute, the rest is added up. */
+/* Counts of all threads of a process since they were found, so the start of a new thread is
+ * missing. threads_count is absolute, the rest is added up. */
 struct perfx_process_counters {
 	struct perfx_record hdr;
 	__u32 process;
 	__u32 threads_count;
 	__u64 values[PERFX_PERF_COUNTERS];
-	/* Where the processor has too few counters, events take turns: of enabled_ns they counted
-	 * during running_ns; values are scaled up for that. */
+	/* If the processor has too few counters, events take turns: they counted during running_ns
+	 * of enabled_ns, and values are scaled up accordingly. */
 	__u64 enabled_ns, running_ns;
 };
 #define PERFX_FIELDS_process_counters IS_ID(process, PROCESS)
 
-/* Cost of one run of an operation of a compiled program (a thunk of XLA), read once from the object
- * that describes it. */
+/* Cost of one run of an operation of a compiled program (an XLA thunk), read once from the
+ * operation's object. */
 struct perfx_object_cost {
 	struct perfx_record hdr;
 	__u64 flops, bytes; /* COUNTED: of one run */
@@ -704,7 +699,8 @@ struct perfx_user_value_name {
 };
 #define PERFX_FIELDS_user_value_name IS_ID(value, VALUE)
 
-/* Dropped records of a value: counts are exact, the sum is of the whole numbers among them. */
+/* Sums of dropped USER_VALUE records: counts are exact; `sum` covers the integers among them, and
+ * unsummed_count counts the others. */
 struct perfx_overflow_values {
 	struct perfx_record hdr;
 	__u32 process;
@@ -741,8 +737,8 @@ struct perfx_overflow_calls {
 #define PERFX_FIELDS_overflow_calls IS_ID(context, CONTEXT)
 
 /*
- * Steps of a thread just before and after the recording, with no probe attached but the one on the
- * function that ends them: what they take without tracing.
+ * Step time without tracing: steps of a thread just before and after the recording, with no probe
+ * except on the function that ends them.
  */
 struct perfx_unprobed_steps {
 	struct perfx_record hdr;
@@ -752,7 +748,7 @@ struct perfx_unprobed_steps {
 	__u32 process;
 	__u32 function; /* that ends them */
 	__u32 tid;
-	__u32 cpu_wait_ppm; /* of that time the thread waited for a CPU */
+	__u32 cpu_wait_ppm; /* part of that time in which the thread waited for a CPU */
 };
 #define PERFX_FIELDS_unprobed_steps \
 	IS_ID(process, PROCESS)     \
@@ -769,9 +765,9 @@ struct perfx_hits {
 #define PERFX_FIELDS_hits IS_ID(probe, PROBE)
 
 /*
- * Kinds of loss: X(KIND, name in the JSON report, who counts it, meaning in reports). KERNEL: a
- * counter of the BPF programs with the same name (enum perfx_counter). A new one comes last. Sums
- * of dropped spans, memory records and values are in the OVERFLOW kinds.
+ * Kinds of loss: X(KIND, name in the JSON report, counted by, meaning in reports). KERNEL: a
+ * counter of the BPF programs with the same name (enum perfx_counter). Add new kinds at the end.
+ * The OVERFLOW kinds have the sums of dropped spans, memory records and values.
  */
 /* clang-format off */
 #define PERFX_LOSSES(X)                                                                       \
@@ -806,7 +802,7 @@ enum perfx_loss_kind {
 		PERFX_LOSS_KINDS
 };
 
-/* process 0: of the whole capture */
+/* process 0: the whole capture */
 struct perfx_loss {
 	struct perfx_record hdr;
 	__u32 loss; /* enum perfx_loss_kind */
@@ -820,33 +816,31 @@ struct perfx_loss {
 	IS_WITHIN(loss, PERFX_LOSS_RING_DROPS, PERFX_LOSS_KINDS - 1)
 
 /*
- * End of a segment: all SUM records of calls and allocations up to here have come, so a time slice
- * of a recording can have them. Losses that are not sums (UNMATCHED_ENTRIES, DETACHED_PROBES)
- * belong to no segment.
+ * End of a segment: all SUM records up to here have been written, so a time slice may end here.
+ * Losses that are not sums (UNMATCHED_ENTRIES, DETACHED_PROBES) belong to no segment.
  */
 struct perfx_segment {
 	struct perfx_record hdr;
 	__u64 time_ns;
-	__u64 since_ns; /* when it began, where segments overlap (merged captures); 0: when the one
-			   before ended */
+	__u64 since_ns; /* its start, if segments overlap (merged captures); 0: the end of the one
+			   before */
 };
 #define PERFX_FIELDS_segment \
 	IS_TIME(time_ns)     \
 	IS_TIME(since_ns)
 
-/* The capture is a time slice of a recording. strings: why it was taken ("SIGUSR1"; "": by choice)
- */
+/* The capture is a time slice of a recording. strings: reason ("SIGUSR1"; "": by choice) */
 #define PERFX_TIME_SLICE_FLIGHT 0x1 /* by a flight recorder: --flight */
 #define PERFX_TIME_SLICE_VIEW	0x2 /* of a capture: --since, --until */
-#define PERFX_TIME_SLICE_FULL	0x4 /* shorter than asked for: memory was full */
+#define PERFX_TIME_SLICE_FULL	0x4 /* shorter than requested: memory was full */
 
 struct perfx_time_slice {
 	struct perfx_record hdr;
-	__u64 recording_ns;   /* when the recording began */
+	__u64 recording_ns;   /* start of the recording */
 	__u64 left_out_count; /* calls in sums of segments that the slice cuts */
 	__u32 flags;	      /* PERFX_TIME_SLICE_ */
 	__u32 left_out;	      /* PERFX_LEFT_OUT: which sums such segments had */
-	/* The slow step for which a flight recorder wrote it (--trigger); all 0: none. */
+	/* The slow step that triggered the flight recorder (--trigger); all 0: none. */
 	__u64 step_from_ns, step_to_ns;
 	__u32 step_process;
 	__u32 pad;
@@ -856,11 +850,11 @@ struct perfx_time_slice {
 /* A kind of sum as a bit. */
 #define PERFX_LEFT_OUT(kind) (1u << ((kind)-PERFX_KIND_OVERFLOW_CALLS))
 
-#define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or ended before anything was attached */
+#define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or ended before probes were attached */
 #define PERFX_END_TARGET_EXITED 0x2
 #define PERFX_END_INTERRUPTED	0x4 /* first Ctrl-C */
 
-/* CPU time of the traced processes that tracing took without a probe. */
+/* CPU time that tracing took from the traced processes outside probes. */
 struct perfx_background {
 	struct perfx_record hdr;
 	__u64 samples_ns; /* interrupts in which call stacks are sampled */
@@ -876,11 +870,11 @@ struct perfx_end {
 	__u32 pad;
 	__u64 tracer_cpu_ns; /* the tracer's own */
 	__u64 tracer_rss_anon_bytes;
-	/* time_ns by the other clocks, as in HOST, to see their drift. 0: unknown */
+	/* time_ns by the other clocks, as in HOST, to show their drift. 0: unknown */
 	__u64 end_unix_ns;
 	__u64 end_boot_ns;
-	/* How often the mappings of traced processes were checked, and how often those of other
-	 * processes were read to find out whether they map a traced file. */
+	/* Numbers of checks: of the mappings of traced processes, and of other processes for
+	 * traced files. */
 	__u64 maps_read_count, untraced_read_count;
 	__u64 recording_cpu_ns;	     /* the part of tracer_cpu_ns while recording; 0: unknown */
 	__u64 tracer_rss_peak_bytes; /* files included; 0: unknown */

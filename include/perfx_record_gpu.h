@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The records of GPUs and of energy: a part of perfx_record.h, by which it is included.
+ * Records of GPUs and of energy; included by perfx_record.h.
  *
- * What a GPU does. Names of no vendor: what reads a vendor's library writes these records.
- * Devices are numbered as the driver's monitoring library does (NVML), whatever subset of them the
- * process sees; GPU_DEVICE describes them.
+ * The records do not depend on a vendor. Devices are numbered as by the driver's monitoring library
+ * (NVML), whatever subset of them the process sees; GPU_DEVICE describes them.
  */
 #ifndef PERFX_RECORD_GPU_H
 #define PERFX_RECORD_GPU_H
@@ -29,27 +28,27 @@ enum perfx_gpu_direction {
 };
 #define PERFX_GPU_DIRECTIONS 6 /* entries of a table indexed by direction */
 
-/* The memory at the host's side of a copy. */
+/* The host memory of a copy. */
 enum perfx_gpu_host_memory {
 	PERFX_GPU_HOST_MEMORY_UNKNOWN = 0,
 	PERFX_GPU_HOST_MEMORY_PAGEABLE = 1,
 	PERFX_GPU_HOST_MEMORY_PINNED = 2,
-	PERFX_GPU_HOST_MEMORY_NONE = 3, /* the copy has no host's side */
+	PERFX_GPU_HOST_MEMORY_NONE = 3, /* the copy has no host memory */
 	PERFX_GPU_HOST_MEMORY_MANAGED = 4,
 };
 #define PERFX_GPU_HOST_MEMORIES 5 /* entries of a table indexed by host memory */
 
-/* One thing that a device did. */
+/* One activity of a device. */
 struct perfx_gpu_activity {
 	struct perfx_record hdr;
 	__u64 time_ns, end_ns;
 	__u64 bytes; /* COPY, MEMSET */
-	__u64 call;  /* GPU_CALL of the same process that asked for it; 0: none */
+	__u64 call;  /* GPU_CALL of the same process that launched it; 0: none */
 	__u32 process;
 	__u32 device;
 	__u32 stream;
 	__u32 name;  /* GPU_NAME; 0: none */
-	__u32 graph; /* GRAPH, or what ran as a part of one; 0: none */
+	__u32 graph; /* GRAPH, or an activity inside one; 0: none */
 	__u32 grid[3], block[3];
 	__u32 static_shared_bytes, dynamic_shared_bytes; /* of a block */
 	__u16 registers;				 /* of a thread */
@@ -76,7 +75,7 @@ struct perfx_gpu_call {
 	__u64 time_ns, end_ns;
 	__u64 call; /* unique in its process */
 	__u32 process;
-	__u32 tid; /* as the root pid namespace of the kernel numbers it */
+	__u32 tid; /* in the kernel's root pid namespace */
 	__u32 name;
 	__u8 op; /* enum perfx_gpu_op */
 	__u8 pad[3];
@@ -90,7 +89,7 @@ struct perfx_gpu_call {
 	IS_TRUE(record->end_ns >= record->time_ns)
 
 /* strings: name (demangled), module ("": unknown) */
-#define PERFX_GPU_NAME_UNKNOWN 0x1 /* the name is made of the kernel's address */
+#define PERFX_GPU_NAME_UNKNOWN 0x1 /* the name is made from the kernel's address */
 
 struct perfx_gpu_name {
 	struct perfx_record hdr;
@@ -159,7 +158,7 @@ struct perfx_gpu_usage {
 	__u64 time_ns;
 	__u64 memory_used_bytes;
 	__u64 energy_mj; /* since the driver was loaded */
-	__u64 throttle;	 /* why clocks are lowered: bits as NVML has them (nvmlClocksEventReason) */
+	__u64 throttle;	 /* reasons for low clocks: NVML's bits (nvmlClocksEventReason) */
 	__u32 device;
 	__u32 utilisation_percent, memory_utilisation_percent;
 	__u32 power_mw;
@@ -173,8 +172,8 @@ struct perfx_gpu_usage {
 	IS_ID(device, GPU_DEVICE) \
 	IS_WITHIN(device, 0, PERFX_GPU_DEVICES_MAX - 1)
 
-/* A traced process on a device, at the same moment as the record of the device's usage that
- * follows. Of process 0: all processes that are not traced, together. */
+/* A traced process on a device, at the time of the GPU_USAGE record that follows. Process 0: all
+ * untraced processes together. */
 struct perfx_gpu_memory {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -197,7 +196,7 @@ struct perfx_gpu_memory {
 struct perfx_host_energy {
 	struct perfx_record hdr;
 	__u64 time_ns;
-	__u64 energy_uj; /* since some time; never begins anew */
+	__u64 energy_uj; /* since an arbitrary start; never resets */
 	__u32 domain;
 	__u32 pad;
 };
@@ -209,19 +208,19 @@ struct perfx_host_energy {
 enum perfx_gpu_agent_state {
 	PERFX_GPU_AGENT_INVALID = 0,
 	PERFX_GPU_AGENT_ON = 1,
-	PERFX_GPU_AGENT_REFUSED = 2,	   /* it was not let in, or could not begin */
+	PERFX_GPU_AGENT_REFUSED = 2,	   /* it could not be loaded, or could not begin */
 	PERFX_GPU_AGENT_STEPPED_ASIDE = 3, /* the program's own profiler began */
 	PERFX_GPU_AGENT_STOPPED = 4,
 	PERFX_GPU_AGENT_FAILED = 5,
 };
 
-/* The agent in a process. strings: what records ("CUPTI 13.0 (130001), libcupti.so.13"), or why it
- * does not */
+/* The agent in a process. strings: its library ("CUPTI 13.0 (130001), libcupti.so.13"), or why it
+ * does not record */
 struct perfx_gpu_state {
 	struct perfx_record hdr;
 	__u64 time_ns;
 	__u64 dropped_count;	 /* records, so far; also in the loss GPU_RECORDS */
-	__u64 left_mapped_bytes; /* STOPPED: of the agent, still in the process */
+	__u64 left_mapped_bytes; /* STOPPED: bytes of the agent that stay mapped */
 	__u32 process;
 	__u32 level; /* --gpu */
 	__u32 state; /* enum perfx_gpu_agent_state */
@@ -232,7 +231,7 @@ struct perfx_gpu_state {
 	IS_ID(process, PROCESS) \
 	IS_WITHIN(state, PERFX_GPU_AGENT_ON, PERFX_GPU_AGENT_FAILED)
 
-/* Activities beyond --gpu-max-events: exact sums, by all that stands before them. */
+/* Activities beyond --gpu-max-events: exact sums, by the fields before `count`. */
 struct perfx_gpu_overflow {
 	struct perfx_record hdr;
 	__u32 process;
@@ -246,7 +245,7 @@ struct perfx_gpu_overflow {
 	__u8 pad;
 	__u32 dynamic_shared_bytes;
 	__u64 count, total_ns, bytes;
-	/* of the last one; 0 where the sum is of many shapes */
+	/* of the last one; 0 if the sum covers several shapes */
 	__u32 static_shared_bytes;
 	__u16 registers; /* of a thread */
 	__u16 pad2;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The records of allocations: a part of perfx_record.h, by which it is included. */
+/* Records of allocations; included by perfx_record.h. */
 #ifndef PERFX_RECORD_MEMORY_H
 #define PERFX_RECORD_MEMORY_H
 
 /*
- * Memory domains, never summed because they overlap: the heap; tensors that a framework hands out
- * (often from that heap); GPU memory; blocks of allocators that the program announces itself (from
- * any of these). In the last domain the upper 11 bits of an address are changed by the allocator's
- * number, because one allocator may divide a block of another.
+ * Memory domains, never summed because they overlap: the heap; tensors of a framework (often from
+ * that heap); GPU memory; blocks of allocators that the program announces (from any of these). In
+ * the last domain the upper 11 bits of an address are changed by the allocator's number, because
+ * one allocator may divide a block of another.
  *
  * Records of the memory ring are in order of time: a block is freed at the entry of `free` and
- * allocated at the return of `malloc`, so that an address reused by another thread is not confused.
- * Each names its process, thread and calling context.
+ * allocated at the return of `malloc`, so an address reused by another thread is never live twice.
  */
 enum perfx_domain {
 	PERFX_DOMAIN_INVALID = 0,
@@ -94,12 +93,11 @@ struct perfx_allocator {
 	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
 enum perfx_memory_level {
-	PERFX_MEMORY_OFF = 0,	  /* nothing is recorded */
-	PERFX_MEMORY_EXACT = 1,	  /* every allocation, every free */
-	PERFX_MEMORY_SAMPLED = 2, /* a sample by bytes, and its frees */
-	PERFX_MEMORY_SAMPLED_IN =
-		3, /* a sample by bytes without frees: who allocates, not what is live */
-	/* every allocation; that a block was freed shows when its memory is given out again */
+	PERFX_MEMORY_OFF = 0,	     /* nothing is recorded */
+	PERFX_MEMORY_EXACT = 1,	     /* every allocation, every free */
+	PERFX_MEMORY_SAMPLED = 2,    /* a sample by bytes, and its frees */
+	PERFX_MEMORY_SAMPLED_IN = 3, /* a sample by bytes, without frees: live bytes are unknown */
+	/* every allocation; a block counts as freed when its memory is allocated again */
 	PERFX_MEMORY_FREES_INFERRED = 4,
 };
 
@@ -120,7 +118,7 @@ struct perfx_memory_mode {
 	__u8 domain;		/* enum perfx_domain */
 	__u8 level;		/* enum perfx_memory_level */
 	__u8 pad[2];
-	__u32 merged; /* of the processes of this capture; 0: of all */
+	__u32 merged; /* for the processes of this capture; 0: for all */
 };
 #define PERFX_FIELDS_memory_mode                                        \
 	IS_TIME(time_ns)                                                \
@@ -128,10 +126,10 @@ struct perfx_memory_mode {
 	IS_WITHIN(level, PERFX_MEMORY_OFF, PERFX_MEMORY_FREES_INFERRED) \
 	IS_TRUE(record->on_ns <= record->period_ns)
 
-/* Losses before the capture began: only that there were some is known. */
+/* Losses before the capture began, of unknown size. */
 #define PERFX_BEFORE_LOST_ALLOCS 0x1
 #define PERFX_BEFORE_LOST_FREES	 0x2
-#define PERFX_BEFORE_BLIND	 0x4 /* frees were not seen: live blocks are unknown */
+#define PERFX_BEFORE_BLIND	 0x4 /* frees were not recorded: live blocks are unknown */
 
 /* Dropped records of the memory ring: exact sums. Live bytes and peak become bounds. */
 struct perfx_overflow_memory {

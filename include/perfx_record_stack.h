@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The records of call stacks, samples and waits: a part of perfx_record.h, by which it is
- * included. */
+/* Records of call stacks, samples and waits; included by perfx_record.h. */
 #ifndef PERFX_RECORD_STACK_H
 #define PERFX_RECORD_STACK_H
 
 /*
  * A call stack, once for each process, before the first record that names it. The fixed part is
- * followed by frames_count × __u64, innermost first. Of these a native frame is a return address
- * (the first one of a stack with PERFX_STACK_PC: the instruction that was being executed), a Python
- * frame a code object and the instruction in it. Python frames come just before the native frame
- * of the interpreter's function that runs them: inside it.
+ * followed by frames_count × __u64, innermost first. A native frame is a return address (with
+ * PERFX_STACK_PC, the first frame is the executed instruction), a Python frame a code object and
+ * the instruction in it. Python frames come just before the native frame of the interpreter's
+ * function that runs them.
  */
 #define PERFX_FRAME_PYTHON (1ull << 63) /* otherwise native */
 /* A Python frame holds the address of the code object, which is a multiple of 16, and the
  * instruction, in code units of 2 bytes. */
 #define PERFX_FRAME_CODE(frame)	       (((frame) & ~PERFX_FRAME_PYTHON) >> 20 << 4)
 #define PERFX_FRAME_INSTRUCTION(frame) ((__u32)((frame)&0xfffff))
-/* Where the address had another code object before, the frame is a mere number below this. */
+/* If the address had another code object before, the frame is a number below this. */
 #define PERFX_FRAME_NUMBERS (1ull << 32)
-/* Bits 48 to 62 of a native frame say which library lay at its address at that time: 0 is the first
- * one that was seen there, 1 the next. UNKNOWN: nobody knows which one it was. */
+/* Bits 48 to 62 of a native frame number the libraries at its address in the order of mapping, from
+ * 0; UNKNOWN: the library at that time is unknown. */
 #define PERFX_FRAME_ADDRESS_BITS	      48
 #define PERFX_FRAME_NUMBER_UNKNOWN	      0x7fffull
 #define PERFX_FRAME_NUMBERED(address, number) ((address) | (number) << PERFX_FRAME_ADDRESS_BITS)
@@ -31,12 +30,12 @@
 #define PERFX_STACK_COMPLETE   0x2 /* reached the thread's start */
 #define PERFX_STACK_GUESSED    0x4 /* a frame was found by scanning for a return address */
 #define PERFX_STACK_PC	       0x8 /* frames[0] is being executed: no return address */
-/* Why it has no more frames: bits 8 to 15 of the flags. */
+/* Why the stack ends: bits 8 to 15 of the flags. */
 #define PERFX_STACK_END(flags)	  (((flags) >> 8) & 0xff)
 #define PERFX_STACK_ENDED(reason) ((__u32)(reason) << 8)
 
 enum perfx_stack_end {
-	PERFX_STACK_END_UNKNOWN = 0,	   /* of a capture from before this was recorded */
+	PERFX_STACK_END_UNKNOWN = 0,	   /* not recorded (older captures) */
 	PERFX_STACK_END_START = 1,	   /* the thread's start */
 	PERFX_STACK_END_DEPTH = 2,	   /* PERFX_STACK_FRAMES_MAX */
 	PERFX_STACK_END_NO_MAPPING = 3,	   /* code without a file: compiled at run time */
@@ -45,9 +44,9 @@ enum perfx_stack_end {
 	PERFX_STACK_END_BAD_RULE = 6,	   /* a rule that the tables cannot express */
 	PERFX_STACK_END_UNREADABLE = 7,	   /* the stack could not be read */
 	PERFX_STACK_END_NOT_RISING = 8,	   /* a caller's frame below its callee's */
-	PERFX_STACK_END_FRAME_POINTER = 9, /* walked by frame pointers alone: the chain ended */
-	PERFX_STACK_END_LEFT_OUT = 11,	   /* not followed: too many cost too much */
-	PERFX_STACK_END_BAD_ADDRESS = 10,  /* the return address is no address of code */
+	PERFX_STACK_END_FRAME_POINTER = 9, /* --stacks fp: the chain of frame pointers ended */
+	PERFX_STACK_END_LEFT_OUT = 11,	   /* not unwound, to limit the cost */
+	PERFX_STACK_END_BAD_ADDRESS = 10,  /* the return address is not in code */
 };
 #define PERFX_STACK_ENDS 12 /* entries of a table indexed by end */
 
@@ -113,16 +112,16 @@ enum perfx_language {
 	PERFX_LANGUAGE_PYTHON = 1,
 };
 
-/* The code object was no longer there when it was to be named. */
+/* The code object was gone before its names were read. */
 #define PERFX_FRAME_GONE 0x1
-/* Its file was found to be of an installed package. */
+/* The frame's file belongs to an installed package. */
 #define PERFX_FRAME_PACKAGE 0x2
 /* A Python generator, which its caller resumes. */
 #define PERFX_FRAME_GENERATOR 0x4
 
-/* The symbol of a frame in a process's stacks. Inlined functions have records of their own,
- * innermost first: `depth` 0, 1, … strings: function (demangled, of Python qualified; "": unknown),
- * module (path as the process sees it; "": none), source file ("": unknown) */
+/* The symbol of a frame in a process's stacks. Inlined functions have their own records, innermost
+ * first: `depth` 0, 1, … strings: function (demangled, Python's qualified; "": unknown), module
+ * (path as the process sees it; "": none), source file ("": unknown) */
 struct perfx_frame {
 	struct perfx_record hdr;
 	__u64 address; /* as in the STACK or CONTEXT record */
@@ -155,8 +154,8 @@ enum perfx_stacks {
 	PERFX_STACKS_UNWIND = 2, /* by .eh_frame */
 };
 
-/* How stacks and samples are taken from now on, in all processes; the last one holds. strings: why
- * there are no samples ("") */
+/* How stacks and samples are recorded from now on, in all processes; the last one holds. strings:
+ * why there are no samples ("") */
 struct perfx_sampling {
 	struct perfx_record hdr;
 	__u64 on_cpu_interval_ns;  /* of threads that run; 0: off */
@@ -166,15 +165,15 @@ struct perfx_sampling {
 };
 #define PERFX_FIELDS_sampling IS_WITHIN(stacks, PERFX_STACKS_OFF, PERFX_STACKS_UNWIND)
 
-/* What threads wait for. strings: name ("pipe:[1234]", "/data/train.bin", "tcp 127.0.0.1:80",
- * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU: of the tracer that
- * recorded it PERFX_TRACER_NAME, which is too long for any other process) */
+/* The object of a wait. strings: name ("pipe:[1234]", "/data/train.bin", "tcp 127.0.0.1:80",
+ * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU; for the recording tracer
+ * PERFX_TRACER_NAME, which is longer than any process's name) */
 #define PERFX_TRACER_NAME "perfx-trace itself"
 
 enum perfx_object_kind {
-	PERFX_OBJECT_OTHER = 0,	     /* also of captures that do not know it */
+	PERFX_OBJECT_OTHER = 0,	     /* also in older captures */
 	PERFX_OBJECT_SERVER = 1,     /* a socket that listens or was accepted; an epoll of some */
-	PERFX_OBJECT_OWN_EVENTS = 2, /* an epoll that only timers and its process make ready */
+	PERFX_OBJECT_OWN_EVENTS = 2, /* an epoll that only timers and its own process signal */
 	PERFX_OBJECT_KINDS
 };
 
@@ -191,8 +190,8 @@ struct perfx_wait_object {
 	IS_WITHIN(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1) \
 	IS_WITHIN(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
 
-/* Time that a thread was not on a CPU, by reason: exact. Of waits that go on there is the time so
- * far; they are counted when they end, or with the recording. */
+/* Time of a thread off the CPU, by reason: exact. Unfinished waits contribute their time so far,
+ * and are counted at their end or at that of the recording. */
 struct perfx_blocked {
 	struct perfx_record hdr;
 	__u32 process;
@@ -200,7 +199,7 @@ struct perfx_blocked {
 	__u8 reason; /* enum perfx_wait_reason */
 	__u8 pad;
 	__u16 syscall; /* SYSCALL: its number */
-	/* GIL: the thread that held it; FUTEX: the thread that woke it in most cases, which had the
+	/* GIL: the thread that held it; FUTEX: the thread that mostly woke it, by releasing the
 	 * lock. 0: unknown */
 	__u32 holder_tid;
 	/* The object of the wait: a file, or the address of a lock. RUNNABLE: the pid that had the
