@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between the tracer and libperfx-gpu.so, its agent in a process that uses a GPU: how the agent is
- * told where the tracer is, the messages of their socket, and the ring by which records come.
+ * The protocol between the tracer and libperfx-gpu.so, its agent in a process that uses a GPU: how
+ * the agent finds the tracer, the messages of their socket, and the ring for records.
  *
- * The socket is AF_UNIX, SOCK_SEQPACKET: a message is a packet. The agent has it, or its name, from
- * the tracer (struct perfx_agent_config, written into the library's image before that is put into a
- * process), or the name is in PERFX_GPU_SOCKET (`run`, where CUDA_INJECTION64_PATH names the
- * library). Then:
+ * The socket is AF_UNIX, SOCK_SEQPACKET: a message is a packet. The tracer writes the socket or its
+ * name into the library's image before it injects the library (struct perfx_agent_config). With
+ * `run`, CUDA_INJECTION64_PATH names the library and PERFX_GPU_SOCKET the socket. Then:
  *
  *	tracer → agent   START, with the memfd of the ring
- *	agent → tracer   HELLO: it records; or REFUSED: why it does not, and that is all
- *	agent → tracer   FILLED: there are new records in the ring
+ *	agent → tracer   HELLO: it records; or REFUSED, with the reason, and nothing more
+ *	agent → tracer   FILLED: the ring has new records
  *	tracer → agent   STOP or STEP_ASIDE
  *	agent → tracer   STOPPED or STEPPED_ASIDE, the last message
  *
  * The agent stops by itself when the socket is closed, the deadline has passed or the process
- * exits. Whatever comes from the agent is as untrusted as the process that it is in: the tracer
- * copies first and checks the copy.
+ * exits. Its data is as untrusted as its process: the tracer copies first and checks the copy.
  */
 #ifndef PERFX_AGENT_H
 #define PERFX_AGENT_H
@@ -33,20 +31,20 @@
 
 #define PERFX_AGENT_MAGIC "\x7fperfx-gpu-agent" /* 16 bytes */
 
-/* Once in the image, aligned to 8; whoever injects the library finds it by its magic. */
+/* Once in the image, aligned to 8; the injector finds it by its magic. */
 struct perfx_agent_config {
 	char magic[16];
 	__u32 version;	 /* PERFX_AGENT_VERSION */
 	__u32 size;	 /* of this struct */
 	__s32 socket_fd; /* in the process; -1: by name */
 	__u32 pad;
-	/* The abstract socket's, without the leading NUL; "": as PERFX_GPU_SOCKET says. */
+	/* The abstract socket's, without the leading NUL; "": that of PERFX_GPU_SOCKET. */
 	char socket_name[PERFX_AGENT_SOCKET_NAME];
 };
 
 /* --- CUPTI ------------------------------------------------------------------------------------ */
 
-/* Why this release (cuptiGetVersion) is not used; NULL: nothing is known against it. */
+/* Why this release (cuptiGetVersion) is not used; NULL: no reason is known. */
 static inline const char *perfx_agent_bad_cupti(__u32 version)
 {
 	switch (version) {
@@ -57,8 +55,7 @@ static inline const char *perfx_agent_bad_cupti(__u32 version)
 	}
 }
 
-/* A profiler that uses CUPTI in the processes that it is in, by a library of its own: the file's
- * name. NULL: it is none of these. */
+/* The profiler that uses CUPTI by its own library `file`; NULL: none of these. */
 static inline const char *perfx_agent_profiler(const char *file)
 {
 	static const struct {
@@ -81,14 +78,14 @@ static inline const char *perfx_agent_profiler(const char *file)
 enum perfx_agent_message {
 	PERFX_AGENT_START = 1,
 	PERFX_AGENT_STOP = 2,
-	/* The process's own profiler begins: CUPTI is its alone from now on. */
+	/* The process's own profiler begins and has CUPTI for itself from now on. */
 	PERFX_AGENT_STEP_ASIDE = 3,
 	PERFX_AGENT_HELLO = 16,
 	PERFX_AGENT_REFUSED = 17,
 	PERFX_AGENT_STOPPED = 18,
 	PERFX_AGENT_STEPPED_ASIDE = 19,
-	/* Instead of an eventfd: a program that closes all descriptors can get the number of one
-	 * for a file of its own, and of a socket the agent sees that by the inode. */
+	/* A message instead of an eventfd: a program that closes all descriptors may reuse the
+	 * number for its own file, which the agent detects by a socket's inode. */
 	PERFX_AGENT_FILLED = 20,
 };
 
@@ -96,7 +93,7 @@ enum perfx_agent_message {
 #define PERFX_AGENT_GRAPH_NODES 0x1
 
 struct perfx_agent_start {
-	__u32 kind; /* PERFX_AGENT_START, _STOP, _STEP_ASIDE; of the latter two only this counts */
+	__u32 kind; /* PERFX_AGENT_START, _STOP, _STEP_ASIDE; the latter two use only this field */
 	__u32 version;
 	__u32 level;	   /* 1 or 2, as --gpu */
 	__u32 flags;	   /* PERFX_AGENT_GRAPH_NODES */
@@ -113,31 +110,31 @@ struct perfx_agent_answer {
 	__u32 driver_version; /* as cuDriverGetVersion gives it; 0: unknown */
 	__u32 tid;	      /* of the agent, in the process's pid namespace */
 	__u32 pad;
-	__u64 left_mapped_bytes; /* STOPPED, STEPPED_ASIDE: what of the agent stays mapped */
-	/* HELLO: which CUPTI; otherwise why, one clause. Ends with NUL. */
+	__u64 left_mapped_bytes; /* STOPPED, STEPPED_ASIDE: bytes of the agent that stay mapped */
+	/* HELLO: CUPTI's version and file; otherwise the reason, one clause. NUL-terminated. */
 	char text[PERFX_AGENT_TEXT];
 };
 
 /* --- the ring --------------------------------------------------------------------------------- *
  *
  * One producer, the agent's thread; one consumer, the tracer. Positions count bytes since the start
- * and never wrap; data lies at position % data_bytes. A record does not wrap: what is too short for
- * it at the end is skipped by a PAD record. The agent never waits: what finds no room is counted.
+ * and never wrap; data lies at position % data_bytes. A record does not wrap: a PAD record skips
+ * the end of the ring if it is too short. The agent never waits: records without room are counted.
  */
 
 #define PERFX_AGENT_RING_MAGIC	 0x78667270 /* "prfx" */
 #define PERFX_AGENT_RING_DATA	 4096	    /* offset of the data: the header has its own page */
 #define PERFX_AGENT_RING_DEFAULT (PERFX_AGENT_RING_DATA + (16u << 20))
 
-/* What the agent could not hand on, so far. */
+/* The agent's losses so far. */
 struct perfx_agent_losses {
 	__u64 ring_full;       /* records without room in the ring */
-	__u64 cupti_dropped;   /* records that CUPTI says it has dropped */
-	__u64 unbuffered;      /* buffers that CUPTI asked for and did not get */
-	__u64 thrown_buffers;  /* buffers that were thrown away unread: CUPTI before API 27 */
+	__u64 cupti_dropped;   /* records that CUPTI reports as dropped */
+	__u64 unbuffered;      /* buffers that CUPTI requested and did not get */
+	__u64 thrown_buffers;  /* buffers discarded unread: CUPTI before API 27 */
 	__u64 untimed;	       /* records without a start or an end */
-	__u64 unknown_kinds;   /* records of kinds that were not asked for */
-	__u64 unknown_buffers; /* completed, but not by the agent's pool */
+	__u64 unknown_kinds;   /* records of kinds that were not requested */
+	__u64 unknown_buffers; /* completed buffers that are not of the agent's pool */
 	__u64 unnamed;	       /* kernels beyond the table of names: name is 0 */
 };
 #define PERFX_AGENT_LOSSES 8 /* members */
@@ -173,18 +170,18 @@ struct perfx_agent_record {
 #define PERFX_AGENT_RECORD_MAX 4352 /* a PAD record may be longer */
 #define PERFX_AGENT_NAME_MAX   4096 /* bytes of a name, NUL included; a longer one is cut */
 
-/* A kernel has no name: the text is made of its record's address. */
+/* A kernel without a name: the text is made from its record's address. */
 #define PERFX_AGENT_NAME_UNKNOWN 0x1
 
 /* Before the first record that names it. The text follows, NUL-terminated, padded with NULs. */
 struct perfx_agent_name {
 	struct perfx_agent_record hdr;
-	__u32 name;  /* from 1 on; of this agent alone */
+	__u32 name;  /* from 1 on, per agent */
 	__u32 flags; /* PERFX_AGENT_NAME_UNKNOWN */
 };
 
-/* A device as the process numbers it, which CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER permute, and
- * what it is everywhere. Before the first activity. */
+/* The process's number of a device, which depends on CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER,
+ * and the device's UUID. Before the first activity. */
 struct perfx_agent_device {
 	struct perfx_agent_record hdr;
 	__u32 device; /* CUDA's ordinal */
@@ -192,7 +189,7 @@ struct perfx_agent_device {
 	__u8 uuid[16]; /* of the GPU, or of its part (MIG) */
 };
 
-/* Work of the device. What does not apply is 0. */
+/* An activity of the device. Fields that do not apply are 0. */
 struct perfx_agent_activity {
 	struct perfx_agent_record hdr;
 	__u64 start_ns, end_ns; /* CLOCK_MONOTONIC */

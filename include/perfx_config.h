@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Configuration of the BPF programs by user space, and the tables that both use. Not part of a
- * capture: it may change with every build.
+ * Configuration of the BPF programs by user space, and tables that both use. Not part of a capture,
+ * so it may change with every build.
  */
 #ifndef PERFX_CONFIG_H
 #define PERFX_CONFIG_H
@@ -15,27 +15,27 @@
 #include "perfx_unwind.h"
 
 #define PERFX_MAX_PROCESSES 4096
-/* Process indices: those of a recording that ends are never reused, so it has so many processes.
- * Further ones are not traced. As AGGREGATE_PROCESSES_MAX. */
+/* Process indices, equal to AGGREGATE_PROCESSES_MAX. Recordings of limited length never reuse an
+ * index; further processes are not traced. */
 #define PERFX_MAX_PROCESS_INDICES 65536
 /* Ring buffers of one kind of records; a power of two. */
 #define PERFX_MAX_RINGS 8
-/* Of events of processes and threads. */
+/* Events of processes and threads. */
 #define PERFX_CONTROL_RING_BYTES (256 << 10)
-#define PERFX_MAX_CPUS		 8192 /* as CONFIG_NR_CPUS at most */
+#define PERFX_MAX_CPUS		 8192 /* the maximum of CONFIG_NR_CPUS */
 /* Open traced calls of one thread; a power of two. Deeper calls are counted without their time.
  * Each takes 80 bytes of kernel memory in every thread that hits a probe. */
 #define PERFX_MAX_DEPTH 256
 /* Nodes of calling-context trees; each takes 220 bytes of kernel memory. Recordings of few
- * processes use the smaller number. When three quarters are used, further calls are counted by
+ * processes use the smaller number. Once three quarters are used, further calls are counted by
  * process and function: totals stay exact, flame graphs lose depth. */
 #define PERFX_MAX_CONTEXTS     262144
 #define PERFX_MAX_CONTEXTS_FEW 65536
 
 /*
- * Indices that user space gives back, long after what they named has ended: where a recording goes
- * on (--flight, top, serve) they are taken again, oldest first, before new ones are made. A queue
- * that user space fills; whoever needs an index takes one by compare-and-swap. Both counts wrap.
+ * Queue of free indices for endless recordings (--flight, top, serve): user space adds an index
+ * long after its process or context has ended, and BPF programs take the oldest one by
+ * compare-and-swap before they make a new index. Both counts wrap.
  */
 enum perfx_id_kind {
 	PERFX_ID_PROCESS,
@@ -46,20 +46,20 @@ enum perfx_id_kind {
 #define PERFX_FREE_PLACES 262144 /* a power of two; at least the indices of each kind */
 
 struct perfx_free_ids {
-	__u32 given, taken; /* how many so far */
+	__u32 given, taken; /* number of indices added and taken so far */
 	__u32 ids[PERFX_FREE_PLACES];
 };
 
 /*
  * An attach cookie is the index of a probe and, above it, the number of a gate. A gate is open
- * while its place in perfx_gates (number modulo PERFX_MAX_GATES, a power of two) holds its number,
- * so a place can be reused while hits of an older gate are still to come.
+ * while its slot in perfx_gates (number modulo PERFX_MAX_GATES, a power of two) has its number, so
+ * a slot can be reused while hits of an older gate may still come.
  */
 #define PERFX_COOKIE_GATE_SHIFT 32
 #define PERFX_MAX_GATES		16384
 #define PERFX_GATE_NONE		0 /* always open */
-/* In the upper half of a place: this gate opens, or closes, when perfx_gates_turned becomes 1, so
- * that many change at one moment. */
+/* In the upper half of a slot: this gate opens, or closes, when perfx_gates_turned becomes 1, so
+ * that many gates change at the same time. */
 #define PERFX_GATE_OPENS  1
 #define PERFX_GATE_CLOSES 2
 
@@ -73,7 +73,7 @@ enum perfx_probe_kind {
 	PERFX_PROBE_EXIT_IF = 5, /* exit site, a jcc: leaves when the condition holds */
 	/* entry of an allocator's function, described by perfx_alloc_probes[rule] */
 	PERFX_PROBE_ALLOC = 6,
-	PERFX_PROBE_ALLOC_EXIT = 7, /* its exit site, where it has no return probe */
+	PERFX_PROBE_ALLOC_EXIT = 7, /* its exit site, if it has no return probe */
 	/* perfx_flops(n): adds n, read by the cost program, to the innermost open call */
 	PERFX_PROBE_HINT = 8,
 	/* an annotation function, described by perfx_annotations[rule] */
@@ -85,23 +85,24 @@ enum perfx_probe_kind {
  * one of the two flags. */
 #define PERFX_PROBE_F_LEAVES	0x1
 #define PERFX_PROBE_F_LEAVES_IF 0x2
-/* Entries: the instruction is the target of a loop; a hit while its frame is open iterates. */
+/* Entries: the instruction is the target of a loop; a hit while its frame is open is an iteration,
+ * not a call. */
 #define PERFX_PROBE_F_REPEATS 0x4
-/* Counted only, because timing is too expensive: no loss. */
+/* Counted only, because timing is too expensive; not a loss. */
 #define PERFX_PROBE_F_BY_CHOICE 0x8
 /* Entries: perf events of the thread are read at entry and exit. */
 #define PERFX_PROBE_F_PERF 0x10
-/* Exits: the function had a return probe before. Calls of that time end by it, or were only
+/* Exits: the function had a return probe before. Calls that began then end by it, or were only
  * counted. */
 #define PERFX_PROBE_F_TAKES_OVER 0x20
 
-/* Entries: a call inside one that has handed work to a device is part of that: not recorded. */
+/* Entries: a call inside one that hands work to a device is part of that one and not recorded. */
 #define PERFX_PROBE_F_OUTERMOST 0x40
 /* Entries: a hit by an untraced process starts tracing that process (-a). */
 #define PERFX_PROBE_F_ADOPTS 0x80
 
-/* Size of the table of entry probes whose calls nest too deep for a return probe, by index modulo
- * this power of two. */
+/* Size of the table of entry probes whose calls nest too deep for a return probe; indexed by probe
+ * modulo this power of two. */
 #define PERFX_DECLINED_PLACES 64
 
 struct perfx_probe {
@@ -122,7 +123,7 @@ struct perfx_probe {
 	__u8 object_arg;
 	/* Argument register that points to its result, an event (PERFX_EVENT_STATE); 0: unknown. */
 	__u8 event_arg;
-	__u8 is_go; /* of a Go program: its calls belong to the goroutine, not to the thread */
+	__u8 is_go; /* a Go function: its calls belong to the goroutine, not to the thread */
 	__u8 pad;
 };
 
@@ -130,10 +131,10 @@ struct perfx_probe {
 enum perfx_action {
 	PERFX_ACTION_INVALID = 0,
 	PERFX_ACTION_ALLOCATE = 1,   /* returns a new block */
-	PERFX_ACTION_ALLOCATED = 2,  /* is given a block: address and size are arguments */
+	PERFX_ACTION_ALLOCATED = 2,  /* receives a new block: address and size are arguments */
 	PERFX_ACTION_FREE = 3,	     /* frees a block, or is called when one is freed */
 	PERFX_ACTION_REALLOCATE = 4, /* both */
-	PERFX_ACTION_CHANGE = 5,     /* is given a block with a signed size: < 0 is a free */
+	PERFX_ACTION_CHANGE = 5,     /* receives a block with a signed size: < 0 is a free */
 	/* Pages that the program maps through the C library. MAP: count_arg is the protection,
 	 * tag_arg has the flags. REMAP: count_arg is the new size. */
 	PERFX_ACTION_MAP = 6,
@@ -145,15 +146,14 @@ enum perfx_action {
 /* Where ALLOCATE finds the new block's address. */
 enum perfx_result {
 	PERFX_RESULT_VALUE = 0, /* the return value; 0: it failed */
-	PERFX_RESULT_OUT = 1,	/* *pointer argument, where the return value (an int) is 0 */
+	PERFX_RESULT_OUT = 1,	/* *pointer argument, if the return value (an int) is 0 */
 };
 
 /* ALLOCATED: the address may be live already (tracemalloc's Track). */
 #define PERFX_ALLOC_F_REPLACES 0x1
-/* ALLOCATE: calls no other probed allocator, so the return of a call outside the sample need not be
- * seen. */
+/* ALLOCATE: calls no other probed allocator, so calls outside the sample need no return probe. */
 #define PERFX_ALLOC_F_LEAF 0x2
-/* ALLOCATE: may call back (a new_handler): frees inside are frees of the program. */
+/* ALLOCATE: may call back (a new_handler), so frees inside it are the program's. */
 #define PERFX_ALLOC_F_CALLS_BACK 0x4
 /* FREE: may call another probed allocator for the same block (the CUDA runtime calls the driver):
  * counted as one free. */
@@ -161,8 +161,8 @@ enum perfx_result {
 
 #define PERFX_MAX_ALLOC_PROBES 1024
 
-/* Arguments are registers, numbered from 1 (x86-64: rdi, rsi, rdx, rcx, r8, r9); 0: none. At the
- * site an argument may have been copied to another of these, or to 7, rax. */
+/* Arguments are registers, numbered from 1 (x86-64: rdi, rsi, rdx, rcx, r8, r9); 0: none. The
+ * function may have copied an argument to another of these, or to 7, rax, before the probe site. */
 struct perfx_alloc_probe {
 	__u16 allocator; /* ALLOCATOR record */
 	__u8 domain;	 /* enum perfx_domain */
@@ -186,11 +186,11 @@ enum perfx_annotation_action {
 	PERFX_ANNOTATION_POP = 2,   /* ends the last one of its source there */
 	PERFX_ANNOTATION_BEGIN = 3, /* opens one; its key is in the returned object */
 	PERFX_ANNOTATION_OPEN = 4,  /* opens one; its key is an argument */
-	PERFX_ANNOTATION_END = 5,   /* ends the one with a key; unknown keys are ignored */
+	PERFX_ANNOTATION_END = 5,   /* ends the range with a key; unknown keys are ignored */
 	/* starts one that any thread may stop, by the returned id */
 	PERFX_ANNOTATION_START = 6,
 	PERFX_ANNOTATION_START_ID = 7, /* the same; the id is an argument */
-	PERFX_ANNOTATION_STOP = 8,     /* ends the one with an id */
+	PERFX_ANNOTATION_STOP = 8,     /* ends the range with an id */
 	PERFX_ANNOTATION_INSTANT = 9,  /* a point in time */
 	PERFX_ANNOTATION_CALL = 10,    /* the call itself is the range */
 	/* of perfx.h only, no ranges: */
@@ -203,11 +203,11 @@ enum perfx_annotation_action {
 	PERFX_ANNOTATION_PAUSE = 16,  /* --wait: recording stops */
 };
 
-/* Flags in the source of a name, beside enum perfx_source: not the name of a range. */
+/* Flags in a name's source, beside enum perfx_source: the name is not that of a range. */
 #define PERFX_NAME_OF_VALUE	0x40
 #define PERFX_NAME_OF_ALLOCATOR 0x80
-/* Nor that of a function: TensorFlow's kernel that runs a function which XLA has compiled has that
- * function's name. */
+/* The name is neither a range's nor a function's: TensorFlow's kernel for a function compiled by
+ * XLA has that function's name. */
 #define PERFX_NAME_OF_KERNEL 0x20
 
 /* Form of the argument that has the name. */
@@ -226,8 +226,8 @@ enum perfx_text {
 
 /* The name counts only if it begins with two underscores, otherwise the function's does. */
 #define PERFX_ANNOTATION_F_UNDERSCORES 0x1
-/* CALL: the name is followed by its kind: of kinds that multiply (…MatMul…, …Conv2…, …Conv3…) the
- * FLOPs are unknown, unless a call inside has a known cost. */
+/* CALL: the kind follows the name. FLOPs of kinds that multiply (…MatMul…, …Conv2…, …Conv3…) are
+ * unknown unless a nested call has a known cost. */
 #define PERFX_ANNOTATION_F_KIND 0x2
 
 struct perfx_annotation {
@@ -245,8 +245,8 @@ struct perfx_annotation {
 	__u16 path[PERFX_PATH_MAX];
 	__u8 path_count;
 	__u8 flags; /* PERFX_ANNOTATION_F_ */
-	/* PUSH, START_ID: argument with the id of the started range that is the parent; value 0:
-	 * the innermost call or range of the thread is. */
+	/* PUSH, START_ID: argument with the id of the parent, a started range; value 0: the parent
+	 * is the innermost call or range of the thread. */
 	__u8 within_arg;
 	__u8 size_arg; /* ALLOCATED */
 	__u8 pad[2];
@@ -254,8 +254,8 @@ struct perfx_annotation {
 
 /* Bytes of a range's name; longer names are cut. */
 #define PERFX_NAME_BYTES 128
-/* Distinct names; ranges of further names are "(other)". NAMES_KEPT entries are reserved for such.
- * A process may use as many names as it leaves free: the first process half of the table. */
+/* Distinct names; further ones become "(other)", for which NAMES_KEPT entries are reserved. A
+ * process may use as many names as it leaves free: the first process half of the table. */
 #define PERFX_MAX_NAMES	 32768
 #define PERFX_NAMES_KEPT 64
 
@@ -269,7 +269,7 @@ struct perfx_name_share {
 
 struct perfx_name_key {
 	__u32 source; /* enum perfx_source */
-	/* NUL-padded; a byte more than is shown means that the name was cut */
+	/* NUL-padded; one byte more than PERFX_NAME_BYTES shows that the name was cut */
 	char text[PERFX_NAME_BYTES + 4];
 };
 
@@ -289,7 +289,7 @@ struct perfx_started_key {
 
 struct perfx_started {
 	__u64 start_ns;
-	__u64 inside_ns; /* time of ranges whose parent it is */
+	__u64 inside_ns; /* time of its child ranges */
 	__u64 within;	 /* id of its parent range; 0: none */
 	__u32 function;
 	__u32 tid;
@@ -299,15 +299,15 @@ struct perfx_started {
 
 #define PERFX_MAX_STARTED 16384
 
-/* Ids of allocators that programs announce start here; those beyond the table have the last one. */
+/* Ids of allocators that programs announce start here; further allocators share the last id. */
 #define PERFX_ALLOCATOR_NAMED 1024
 #define PERFX_ALLOCATOR_OTHER (PERFX_ALLOCATOR_MMAP - 1)
 
 /* How a domain is recorded; user space may change it at any time. */
 struct perfx_memory_knobs {
 	__u32 level; /* enum perfx_memory_level */
-	/* One of so many stacks is followed, by chance; of others the immediate caller is recorded.
-	 * 0: all are. */
+	/* One in so many stacks, chosen at random, is unwound; the others have the immediate caller
+	 * only. 0: all are unwound. */
 	__u32 stacks_every;
 	__u64 sample_bytes;
 };
@@ -321,12 +321,12 @@ struct perfx_memory_knobs {
 
 /* Distinct stacks; further ones are unknown, and counted. */
 #define PERFX_MAX_STACKS 65536
-/* Of samples: kept apart, because a long recording has more of them. */
+/* Stacks of samples, in a separate table because a long recording has more of them. */
 #define PERFX_MAX_SAMPLE_STACKS 65536
 
 /* --- unwind tables (perfx_unwind.h has the rules) --- */
 
-/* Executable mappings of a process; those of JIT compilers beyond are not seen. */
+/* Executable mappings of a process; code of JIT compilers beyond them is unknown. */
 #define PERFX_UNWIND_MAPPINGS_BITS 12
 #define PERFX_UNWIND_MAPPINGS_MAX  (1 << PERFX_UNWIND_MAPPINGS_BITS)
 /* Sets of mappings: one for each process that does not share its parent's. */
@@ -354,7 +354,7 @@ struct perfx_memory_knobs {
 struct perfx_unwind_process {
 	__u32 set;
 	__u32 mappings_count;
-	/* Changes when an address of code means something else than before. */
+	/* Changes when other code is mapped at an address. */
 	__u32 generation;
 	__u32 pad;
 	__u64 lowest, highest; /* addresses of code */
@@ -385,7 +385,7 @@ struct perfx_memory_lost {
 
 struct perfx_traced_process {
 	__u32 process;	      /* its index */
-	__u32 memory_process; /* whose memory it uses: its own, or a vfork's parent's */
+	__u32 memory_process; /* owner of its memory: itself, or a vfork's parent */
 	__u32 dead;
 	/* open calls of operators (not PERFX_COST_F_KERNEL) with a known cost */
 	__u32 open_operators;
@@ -393,17 +393,16 @@ struct perfx_traced_process {
 	 * A single bit: found. */
 	__u32 tensor_layouts;
 	__u32 started_nameless; /* open started ranges without an id */
-	__u32 recording;	/* --wait: it has said start */
+	__u32 recording;	/* --wait: it has called start */
 	__u32 recording_window; /* window in which open_operators was counted */
-	/* Its first process index, unchanged by exec: distinguishes processes that had the same
-	 * pid. */
+	/* Its first process index, unchanged by exec: distinguishes processes with the same pid. */
 	__u32 born;
-	__u32 runs_objects; /* whose costs are read, in this recording window */
+	__u32 runs_objects; /* it runs objects with costs, in this recording window */
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 
-/* A node of the calling-context tree and, after the caller, its overflow sums. `function` is set
- * last of what is known of a new one, but for `stack`: its first call is followed only then. */
+/* A node of the calling-context tree and, after the caller, its overflow sums. In a new node,
+ * `function` is set last, except for `stack`, because the first call is unwound only then. */
 struct perfx_context_node {
 	__u32 parent, function, process, stack;
 	__u64 caller; /* Python frame, as perfx_context's; 0: none */
@@ -433,14 +432,14 @@ struct perfx_perf_sums {
 };
 
 /*
- * Objects that identify the operation which a call runs: thunks of XLA's executor, one for each
- * operation of a compiled module. A thunk begins (xla/backends/cpu/runtime/thunk.h)
+ * Objects that identify the operation of a call: thunks of XLA's executor, one for each operation
+ * of a compiled module. A thunk begins (xla/backends/cpu/runtime/thunk.h)
  *
  *	0 vtable, 8 kind, 16 std::string name of the operation, 48 std::string name of its module,
  *	80 the module's number
  *
- * A new object is reported to user space, which names its function and reads from the object what a
- * run computes; later runs find that in the table.
+ * A new object is reported to user space, which names its function and reads the cost of a run from
+ * the object; later runs find it in the table.
  */
 /*
  * The result of a run is a pointer to an event (tsl::AsyncValue, async_value.h), whose state is in
@@ -450,7 +449,7 @@ struct perfx_perf_sums {
 #define PERFX_EVENT_MASK  3
 #define PERFX_EVENT_DONE  2
 
-#define PERFX_OBJECT_WORDS 11	 /* u64 at its start, by which it is recognised */
+#define PERFX_OBJECT_WORDS 11	 /* u64 at its start, which identify it */
 #define PERFX_OBJECT_TEXT  128	 /* bytes of a name, NUL included; longer ones are cut */
 #define PERFX_MAX_OBJECTS  65536 /* runs of further ones count as calls of the runner */
 /* distinct pairs of module and operation names */
@@ -466,13 +465,13 @@ struct perfx_object {
 	__u64 flops, bytes;
 	__u32 function;	   /* of its operation */
 	__u32 object_cost; /* id of its OBJECT_COST record */
-	__u32 owner;	   /* function from which its module was compiled; or 0 */
+	__u32 owner;	   /* function from which its module was compiled; 0: unknown */
 	__u8 state;	   /* enum perfx_cost_state; BY_OBJECT: not read yet */
 	__u8 dtype;
 	__u8 pad[2];
 };
 
-/* A new object. In a ring of its own; not part of a capture. */
+/* A new object. In a separate ring; not part of a capture. */
 struct perfx_object_record {
 	struct perfx_record hdr;
 	struct perfx_object_key key;
@@ -492,26 +491,25 @@ struct perfx_pending_key {
 };
 
 /*
- * What threads wait for (bpf/waiting.bpf.c). Both tables are open-addressed: a place is one of
- * PERFX_WAIT_TRIES after that of its hash. Programs of the scheduler's tracepoints must not take
- * the locks of a hash map, so a place is claimed by compare-and-swap.
+ * Waits of threads (bpf/waiting.bpf.c). Programs of the scheduler's tracepoints must not take the
+ * locks of a hash map, so both tables are open-addressed: an entry is in one of PERFX_WAIT_TRIES
+ * slots from its hash on, claimed by compare-and-swap.
  */
 #define PERFX_WAIT_TRIES 8
 
-/* TASK_COMM_LEN of the kernel. */
+/* The kernel's TASK_COMM_LEN. */
 #define PERFX_COMM_BYTES 16
 
-/* A wait: whose, why, and what for. */
+/* A wait: its thread, reason and object. */
 struct perfx_wait {
 	__u64 object; /* as in struct perfx_blocked */
 	__u32 process;
 	__u32 tgid, tid;
-	__u32 holder_tid; /* GIL: as its process numbers threads */
+	__u32 holder_tid; /* GIL: in its process's pid namespace */
 	__u16 syscall;
 	__u8 reason; /* enum perfx_wait_reason */
 	__u8 pad;
-	/* The file behind `object`, and the descriptor by which the thread waits for it; -1: none.
-	 */
+	/* The file of `object`, and the thread's descriptor of it; -1: none. */
 	__s32 fd;
 	union {
 		struct {
@@ -525,49 +523,48 @@ struct perfx_wait {
 
 /* A thread of a traced process. */
 #define PERFX_MAX_WAITERS 16384 /* a power of two */
-/* The places in which a thread may be: `try` is below PERFX_WAIT_TRIES. */
+/* The slots of a thread: `try` is below PERFX_WAIT_TRIES. */
 #define PERFX_WAITER_PLACE(tid, try) ((((tid)*0x9e3779b1u >> 8) + (try)) & (PERFX_MAX_WAITERS - 1))
 
 struct perfx_waiter {
-	__u32 tid;	 /* 0: a free place */
+	__u32 tid;	 /* 0: a free slot */
 	__u32 waker_tid; /* FUTEX: a thread of its process that wakes it; 0: unknown */
 	struct perfx_wait wait;
 	__u64 off_cpu_ns; /* when it left the CPU */
-	/* When this wait began: it may have had another before, on the way back. By a clock that
-	 * stands still while nothing is recorded (--wait), plus 1. */
+	/* Start of this wait, which may directly follow another. By a clock that stops during
+	 * pauses (--wait), plus 1. */
 	__u64 began_ns;
-	/* From when on it is not in the sums, likewise; 0: the thread runs. User space may move it,
-	 * and the side that changes it adds the time. */
+	/* Start of the part that is not in the sums yet, by the same clock; 0: the thread runs.
+	 * User space may move it; the side that changes it adds the time. */
 	__u64 since_ns;
 };
 
-/* The waits that are alike. Where a thread's objects find no place, those of all its objects have
- * one; and where a thread finds none, those of its process. Each level has as many places. */
+/* Sums of equal waits. If the slots for objects are full, a thread's waits are summed over all
+ * objects; if those are full, over all threads of the process. Each level has as many slots. */
 #define PERFX_MAX_WAIT_SUMS 8192 /* a power of two */
 #define PERFX_WAIT_LEVELS   3
-/* The key of a place that user space takes back. A program that has found it before may still add
- * to it; none holds one for a millisecond, so it is free a while later. */
+/* The key of a slot that user space retires. A program that found it before may still add to it for
+ * less than a millisecond; user space frees it later. */
 #define PERFX_WAIT_RETIRED 1
 
 struct perfx_wait_sum {
-	__u64 key; /* hash of `wait`; 0: a free place; WAIT_RETIRED: it will be */
+	__u64 key; /* hash of `wait`; 0: a free slot; WAIT_RETIRED: free soon */
 	struct perfx_wait wait;
 	__u64 blocked_ns, count, max_ns;
-	/* FUTEX: the thread that woke it most often, if one did in most cases: it had the lock.
-	 * Found by votes (Boyer and Moore); a race of two CPUs costs one. */
+	/* FUTEX: the thread that woke it in most cases, by releasing the lock. By majority vote
+	 * (Boyer and Moore); a race of two CPUs costs one vote. */
 	__u32 waker_tid, waker_votes;
 };
 
 /*
- * What traced calls hand to a GPU (bpf/gpu.bpf.h): sums by what is equal in this key. Where there
- * are too many, further ones have no shape, then no name: the last quarter and the last sixteenth
- * of the table are kept for such.
+ * Work that traced calls hand to a GPU (bpf/gpu.bpf.h), summed by this key. The last quarter of the
+ * table is reserved for keys without shapes, the last sixteenth for keys without names.
  */
 #define PERFX_MAX_GPU_SUMS 16384
 
 struct perfx_gpu_key {
 	/* The address of the kernel's host stub, its handle, or (is_named) the hash of its name; a
-	 * graph's handle; 0: left out. */
+	 * graph's handle; 0: omitted. */
 	__u64 kernel;
 	__u32 process;
 	__u32 context;
@@ -581,7 +578,7 @@ struct perfx_gpu_key {
 
 struct perfx_gpu_sum {
 	struct perfx_gpu_key key;
-	__u64 count, bytes; /* count 0: it is being made */
+	__u64 count, bytes; /* count 0: being initialized */
 };
 
 /* Names of kernels that have a handle, by their hash; longer ones are cut. */
@@ -615,8 +612,8 @@ enum perfx_counter {
 #undef PERFX_LOSS_COUNTER
 		PERFX_COUNTER_SAMPLE_DROPS, /* of all processes */
 	PERFX_COUNTER_PROCESSES_FULL,	    /* processes that are not traced: too many */
-	PERFX_COUNTER_WAITS,   /* places claimed among the sums: new ones are to be named */
-	PERFX_COUNTER_SAMPLES, /* of threads that run */
+	PERFX_COUNTER_WAITS,   /* claimed slots of wait sums: user space names new ones */
+	PERFX_COUNTER_SAMPLES, /* of running threads */
 	PERFX_COUNTERS
 };
 
