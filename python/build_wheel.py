@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Builds the package for pip (PEP 517): a zip file of the modules, libperfx and some metadata.
+"""Builds the package for pip (PEP 517): a zip file of the modules, libperfx and metadata.
 
-libperfx is compiled from the project's sources beside this folder, as the Makefile does. Where
-there is no compiler the package comes without it and uses the one that is installed.
+libperfx is compiled from the project's sources beside this folder, as by the Makefile. Without a
+compiler the package does not contain it and uses an installed one.
 """
 import base64
 import hashlib
@@ -26,7 +26,7 @@ VERSION = re.search(r'^__version__ = "(.*)"', (HERE / "perfx" / "__init__.py").r
 METADATA = f"""Metadata-Version: 2.1
 Name: perfx
 Version: {VERSION}
-Summary: Marks in Python programs for perfx-trace: ranges, steps, counters; and profiling of a call
+Summary: Annotations for perfx-trace: ranges, steps, counters; and profiling of a call
 License: BSD-2-Clause
 Requires-Python: >=3.8
 Provides-Extra: rich
@@ -37,7 +37,7 @@ Requires-Dist: pandas; extra == "pandas"
 
 
 def native_sources():
-    """perfx.c and the folder of perfx.h: in the project's tree, or as build_sdist has put them."""
+    """perfx.c and the folder of perfx.h: in the project's tree, or in the archive of build_sdist."""
     for source, include in (("../user/libperfx", "../include"), ("native", "native")):
         if (HERE / source / "perfx.c").is_file():
             return HERE / source / "perfx.c", HERE / include
@@ -45,7 +45,7 @@ def native_sources():
 
 
 def compile_library(folder):
-    """The library's bytes; None where it cannot be made here."""
+    """The library's bytes, or None if it cannot be built here."""
     sources = native_sources()
     compiler = shlex.split(os.environ.get("CC", "cc"))
     if not sources or not shutil.which(compiler[0]):
@@ -62,14 +62,14 @@ def modules():
 
 
 class Wheel:
-    """The archive, with the list of what is in it that pip wants."""
+    """The archive, with the list of its contents for pip."""
 
     def __init__(self, path):
         self.zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)  # pylint: disable=consider-using-with
         self.record = []
 
     def add(self, name, content, mode=0o644):
-        entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))  # the same bytes each time
+        entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))  # a fixed date for reproducible bytes
         entry.external_attr = (0o100000 | mode) << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
         self.zip.writestr(entry, content)

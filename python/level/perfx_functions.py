@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Each call of a Python function is a range: by sys.monitoring, from 3.12 on, or sys.setprofile. A
-generator's range is each time that it runs. The functions that are running as this begins are none,
-so what they end is not looked at. What an import runs is none either: a framework's imports call
-thousands of functions, once, from thousands of places, and no step is among them."""
+"""Makes each call of a Python function a range, and each resumption of a generator: by sys.monitoring
+from 3.12 on, otherwise by sys.setprofile. Functions that are already running have no range, so their
+ends are ignored. Calls during an import have none either: a framework's imports call thousands of
+functions once, from thousands of places, and none is a step."""
 import ctypes
 import sys
 import threading
@@ -12,8 +12,8 @@ IMPORTERS = ("<frozen importlib.", "<frozen zipimport>")
 
 
 class Names:
-    """Of code objects, None for the importer's, as bytes; by identity, for equal ones may be different functions. They are
-    kept, so that no other gets their address."""
+    """Names of code objects, as bytes; None for the importer's. They are keyed by identity, because equal
+    code objects may be different functions, and kept alive, so that no other gets their address."""
 
     def __init__(self):
         self.known = {}
@@ -48,9 +48,9 @@ def frames_below(frame):
 # --- sys.setprofile ---
 
 def profiler(push, pop, names):
-    """What a thread calls from its first event on."""
+    """The profile function of one thread."""
     known, find = names.known, names.find
-    depth = importing = 0  # calls that run: ranges; the importer's and those in it
+    depth = importing = 0  # open calls: with a range; of the importer and inside it
 
     def on_event(frame, event, _):
         nonlocal depth, importing
@@ -95,7 +95,7 @@ def start_monitoring(push, pop, names):
     monitoring.use_tool_id(tool, "perfx-trace")
 
     class Thread(threading.local):
-        importing = 0  # calls that run: the importer's and those in it
+        importing = 0  # open calls of the importer and inside it
 
     thread = Thread()
 
@@ -119,7 +119,7 @@ def start_monitoring(push, pop, names):
         for event in (events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND):
             monitoring.register_callback(tool, event, end)
 
-    # the calling function and those that called it end unseen; as yet there is one thread
+    # Ends of the functions that are already running are ignored; there is only one thread yet.
     running = frames_below(sys._getframe(0))
     depth = 0
 
@@ -149,7 +149,7 @@ def start(path):
     try:
         push, pop = markers(path)
     except (OSError, AttributeError) as error:
-        sys.stderr.write(f"perfx-trace: Python functions are not seen: {error}\n")
+        sys.stderr.write(f"perfx-trace: Python functions are not traced: {error}\n")
         return
     if hasattr(sys, "monitoring"):
         start_monitoring(push, pop, Names())

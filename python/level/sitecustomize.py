@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What Python imports as it starts, where `perfx-trace run --python-level 1` has put this folder first
-into PYTHONPATH: it gives way to the sitecustomize that would have been found otherwise, and makes a
-range of each call of a Python function."""
+"""Python imports this module at its start, because `perfx-trace run --python-level 1` puts this folder
+first into PYTHONPATH. It imports the sitecustomize that it hides, and makes each call of a Python
+function a range."""
 import os
 import sys
 
 
 def give_way():
-    """As if this folder were not there."""
+    """Imports the sitecustomize that Python would have found without this folder."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p) != here]
     mine = sys.modules.pop("sitecustomize", None)
@@ -24,7 +24,7 @@ def give_way():
 
 
 def load_hook(folder):
-    """Not by import: the program may have a module of that name."""
+    """Loads the hook without import, because the program may have a module of that name."""
     path = os.path.join(folder, "perfx_functions.py")
     names = {"__name__": "perfx_functions"}
     with open(path, "rb") as source:
@@ -35,7 +35,7 @@ def load_hook(folder):
 try:
     FOLDER = give_way()
 finally:
-    # a program may start an older one
+    # A traced program may start an older Python.
     if os.environ.get("PERFX_PYTHON_LIBRARY") and sys.version_info >= (3, 8):
         load_hook(os.path.dirname(os.path.abspath(__file__)))["start"](
             os.environ["PERFX_PYTHON_LIBRARY"])

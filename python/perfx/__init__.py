@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Marks for perfx-trace: ranges, steps, counters, memory; and profile(), which traces a call.
+"""Annotations for perfx-trace: ranges, steps, counters, memory; and profile(), which traces a call.
 
     import perfx
 
@@ -16,7 +16,7 @@
     result, stats = perfx.profile(train_step, batch)
     print(stats)
 
-As long as it is not traced, a mark costs a call of an empty function.
+Untraced, an annotation costs a call of an empty function. docs/annotations.md describes all of them.
 """
 from . import renderers
 from ._library import functions as _functions
@@ -29,7 +29,7 @@ from .renderers import Csv, File, Json, Markdown, Plain, Renderer, Rich
 
 __version__ = "0.1.0"
 
-#: Whether libperfx was found; else marks do nothing.
+#: Whether libperfx was found; without it, annotations do nothing.
 available = _functions.found
 
 __all__ = [

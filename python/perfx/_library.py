@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""libperfx by ctypes. Where there is none, marks do nothing: a training job must not end for them."""
+"""libperfx by ctypes. Without the library, annotations do nothing, so that a training job still runs."""
 import ctypes
 import os
 import pathlib
@@ -28,13 +28,13 @@ FUNCTIONS = [
 
 
 def source_tree():
-    """The project's folder when this package is used from its sources, else None."""
+    """The project's folder if this package is used from its source tree, else None."""
     top = HERE.parents[1]
     return top if (top / "include" / "perfx.h").is_file() else None
 
 
 def prefixes():
-    """Where `make install` may have put what belongs to this package, nearest first."""
+    """Prefixes of `make install` to search, nearest first."""
     yield from (parent.parent for parent in HERE.parents if parent.name == "lib")
     yield pathlib.Path("/usr/local")
     yield pathlib.Path("/usr")
@@ -53,8 +53,8 @@ def candidates():
 
 
 def load():
-    """The library, or None. PyDLL keeps the interpreter lock: giving it back and taking it again
-    would cost more than the call, and let another thread in between."""
+    """The library, or None. PyDLL keeps the GIL: releasing it would cost more than the call, and other
+    threads could run in between."""
     reasons = []
     for path in candidates():
         try:
@@ -73,7 +73,7 @@ def no_function(*_arguments):
 
 
 class Functions:
-    """The functions of perfx.h without their perfx_."""
+    """The functions of perfx.h, without the prefix perfx_."""
 
     def __init__(self, library):
         self.found = library is not None
@@ -89,7 +89,7 @@ functions = Functions(load())
 
 
 def encode(name):
-    """A name as the library takes it. A bytes object is handed over as it is."""
+    """The name as bytes for the library."""
     if isinstance(name, str):
         return name.encode("utf-8", "surrogatepass")
     if isinstance(name, bytes):

@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What happens at a point: marks, counters, memory, steps, start and stop."""
+"""Annotations without a duration: events, counters, memory blocks, steps, start and stop."""
 import threading
 
 from ._library import encode, functions
 
 
 def mark(name):
-    """Something happened."""
+    """An event without a duration."""
     functions.mark(encode(name))
 
 
 def counter(name, value):
-    """What a value is from now on: a loss, a learning rate, a queue's length."""
+    """Sets a value: a loss, a learning rate, a queue's length."""
     functions.counter(encode(name), value)
 
 
 def counter_add(name, delta=1):
-    """Adds to a counter: samples, tokens, bytes."""
+    """Adds to a value: samples, tokens, bytes."""
     functions.counter_add(encode(name), delta)
 
 
 def flops(count):
-    """Floating-point operations that the current range does; a multiply-add is 2."""
+    """Adds floating-point operations to the current range; a multiply-add is 2."""
     functions.flops(int(count))
 
 
 class memory:  # pylint: disable=invalid-name
-    """Blocks of an allocator that the tracer does not know. `pointer`: an address, or any number
-    that distinguishes the blocks held at the same time."""
+    """Blocks of your own allocator. `pointer` is an address, or any number that is unique among the
+    live blocks."""
 
     @staticmethod
     def alloc(name, pointer, nbytes):
@@ -68,8 +68,8 @@ boundary = Boundary()
 
 
 def step():
-    """`with perfx.step():` around each step of the training; or `perfx.step()` alone at the same
-    place in each round, which ends the step before and begins the next."""
+    """A training step: `with perfx.step():` around it; or `perfx.step()` alone at the same place of
+    each iteration, which ends one step and begins the next."""
     if boundary.last:
         boundary.last.end()
     boundary.last = Step()
@@ -77,9 +77,10 @@ def step():
 
 
 def start():
-    """From here on a tracer records that waits for it."""
+    """Starts the recording of a tracer with --wait."""
     functions.trace_start()
 
 
 def stop():
+    """Stops the recording of a tracer with --wait."""
     functions.trace_stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perfx.profile: perfx-trace on this process for the duration of a call."""
+"""perfx.profile: runs perfx-trace on this process for the duration of a call."""
 import inspect
 import json
 import os
@@ -15,7 +15,7 @@ from ._result import ProfileResult
 from ._track import is_tracked, track
 
 NO_PRIVILEGE = 77  # perfx-trace's exit status
-FOREVER = "10000000"  # seconds: until it is told to stop
+FOREVER = "10000000"  # seconds; a signal stops the tracer earlier
 HOW_TO_GET_PRIVILEGE = (
     "tracing takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Either run this program with "
     "sudo; or let perfx.profile call sudo: PERFX_TRACE='sudo -n perfx-trace'; or give the tracer "
@@ -24,14 +24,14 @@ HOW_TO_GET_PRIVILEGE = (
 
 
 class ProfilingError(RuntimeError):
-    """The call could not be traced. Where that shows only after the call, its result is in
-    `.result`; before it, the function has not been called."""
+    """The call could not be traced. If the error occurs after the call, `.result` has the call's
+    result; otherwise the function was not called."""
 
     result = None
 
 
 def find_tracer():
-    """The command, as a list."""
+    """The tracer's command, as a list."""
     if os.environ.get("PERFX_TRACE"):
         return shlex.split(os.environ["PERFX_TRACE"])
     places = [str(source_tree() / "build")] if source_tree() else []
@@ -45,14 +45,14 @@ def find_tracer():
 
 
 class Tracer:
-    """perfx-trace on this process, attached when this is made."""
+    """A perfx-trace that is attached to this process once the constructor returns."""
 
     def __init__(self, command, options, timeout):
         self.messages = []
         self.attached = threading.Event()
         argv = [*command, "-p", str(os.getpid()), "-d", FOREVER, "-f", "json", "-o", "-", *options]
         try:
-            # a session of its own: Ctrl-C is for the program, which then stops the tracer
+            # Its own session: Ctrl-C goes to the program only, which then stops the tracer.
             self.process = subprocess.Popen(  # pylint: disable=consider-using-with
                 argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 start_new_session=True)
@@ -69,7 +69,7 @@ class Tracer:
             raise self.failure()
 
     def read(self):
-        """What it says, up to its end."""
+        """Reads the tracer's messages until it exits."""
         for line in self.process.stderr:
             self.messages.append(line.decode(errors="replace").rstrip("\n"))
             if self.is_tracing():
@@ -91,10 +91,10 @@ class Tracer:
         return ProfilingError(f"{self.process.args[0]} ended with {code}{self.said()}")
 
     def stop(self):
-        """The report, as a dict."""
+        """Ends the recording. Returns the report as a dict."""
         try:
             self.process.send_signal(signal.SIGINT)
-        except PermissionError:  # of sudo, which passes on what root or its terminal sends
+        except PermissionError:  # sudo accepts signals only from root and its terminal
             subprocess.run(["sudo", "-n", "kill", "-INT", str(self.process.pid)], check=False)
         text = self.process.stdout.read()
         self.process.wait()
@@ -119,17 +119,17 @@ class Tracer:
 
 
 def wait_for(result):
-    """JAX hands work over and comes back: what it still does for the result belongs to the call."""
+    """JAX returns before its work is done; the rest of the work belongs to the call."""
     jax = sys.modules.get("jax")
     if jax:
         jax.block_until_ready(result)
 
 
 class Profiler:
-    """perfx.profile with options of its own: Profiler("-F", "libfast.so:*").profile(fn, …).
+    """perfx.profile with options: Profiler("-F", "libfast.so:*").profile(fn, …).
 
     options   further options of perfx-trace
-    tracer    the command, a str or a list; else PERFX_TRACE, else perfx-trace where it is found
+    tracer    the command, a str or a list; by default PERFX_TRACE, else the installed perfx-trace
     timeout   seconds that attaching may take
     """
 
@@ -158,7 +158,6 @@ class Profiler:
 
 
 def profile(fn, /, *args, **kwargs):
-    """Calls fn(*args, **kwargs) with perfx-trace on this process; gives its result and a
-    ProfileResult of all that was traced meanwhile, on all threads. Raises ProfilingError where this
-    is not possible, and what fn raises."""
+    """Calls fn(*args, **kwargs) while perfx-trace traces all threads of this process. Returns its
+    result and a ProfileResult. Raises ProfilingError if tracing fails, and the exceptions of fn."""
     return Profiler().profile(fn, *args, **kwargs)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranges.
 
-What runs to its end on one thread is a range of that thread's stack (push, pop): whatever the
-thread does meanwhile is inside it. A coroutine is put aside at each await, and others run on its
-thread, so what it holds open is a range with an id (start, end), of which the tracer cannot know
-by the thread what is inside. Therefore each range says to which other it belongs: `within` is the
-id of the innermost open range of this task, 0 when that is on the thread's stack (or there is
-none). It is a context variable: tasks, and threads that get a copy of a context, keep their own.
+Code that runs to its end on one thread is a range of that thread's stack (push, pop), which contains
+everything that the thread does meanwhile. At each await of a coroutine, others run on its thread, so
+its ranges have an id (start, end), and the thread does not tell the tracer what is inside them.
+Therefore each range names its parent: `within` is the id of the innermost open range of this task,
+or 0 if that is on the thread's stack or there is none. It is a context variable: each task, and each
+thread with a copy of a context, has its own.
 """
 import contextvars
 import inspect
@@ -21,7 +21,7 @@ GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 def push(name):
-    """Returns what pop wants."""
+    """Returns the argument of pop."""
     outer = within.get()
     functions.range_push_in(name, outer)
     if outer:
@@ -36,7 +36,7 @@ def pop(outer):
 
 
 def start(name):
-    """Returns what end wants."""
+    """Returns the argument of end."""
     outer = within.get()
     number = functions.range_start_in(name, outer)
     within.set(number)
@@ -45,15 +45,15 @@ def start(name):
 
 def end(opened):
     number, outer = opened
-    # a coroutine that is closed by the garbage collector is so in the context of another
+    # The garbage collector closes a coroutine in another context.
     if within.get() == number:
         within.set(outer)
     functions.range_end(number)
 
 
 def holder(frame):
-    """The frame whose block a range lasts for: seen through contextlib, whose context managers are
-    generators and whose ExitStack enters them for others."""
+    """The frame whose block the range lasts for. Frames of contextlib are skipped: its context managers
+    are generators, and its ExitStack enters them for others."""
     while frame.f_back:
         back = frame.f_back
         if frame.f_globals.get("__name__") == "contextlib":
@@ -66,20 +66,20 @@ def holder(frame):
 
 
 class scope:  # pylint: disable=invalid-name
-    """`with perfx.scope("load"):` names what is inside. In coroutines, too."""
+    """`with perfx.scope("load"):` makes its block a range, also in coroutines."""
 
     __slots__ = ("_name", "_open")
 
     def __init__(self, name):
         self._name = encode(name)
-        self._open = []  # one for each entry: the same object may be entered again
+        self._open = []  # a stack, because an object may be entered again
 
     def __enter__(self):
         flags = holder(sys._getframe(1)).f_code.co_flags
         if flags & COROUTINE:
             self._open.append((end, start(self._name)))
         elif flags & GENERATOR:
-            # its caller runs in the same context: what is set there would be the caller's, too
+            # The caller shares the context, so `within` must not change.
             self._open.append((functions.range_end,
                                functions.range_start_in(self._name, within.get())))
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What perfx.profile gives: the rows of perfx-trace's JSON report, in a form to go on with."""
+"""The result of perfx.profile: rows of perfx-trace's JSON report as objects."""
 import dataclasses
 from typing import Optional
 
@@ -12,7 +12,7 @@ def milliseconds(row, key):
 
 @dataclasses.dataclass(frozen=True)
 class FunctionStats:
-    """A function or range. What was not measured is None."""
+    """A function or range. Values that were not measured are None."""
 
     name: str
     total_duration_ms: float
@@ -38,10 +38,10 @@ class FunctionStats:
 
 
 class ProfileResult:
-    """Statistics of functions and ranges, those with most total time first. Prints as a table.
+    """Statistics of functions and ranges, in descending order of total time. Prints as a table.
 
     stats      list of FunctionStats
-    metadata   dict: what was traced, for how long, what was lost
+    metadata   dict: process, duration, losses, verdict, …
     report     dict: perfx-trace's whole report (docs/formats.md)
     """
 
@@ -62,7 +62,7 @@ class ProfileResult:
         }
 
     def render(self, renderer=None):
-        """Text, by a renderer of perfx.renderers; Plain without."""
+        """Text, by a renderer of perfx.renderers (default: Plain)."""
         from . import renderers  # pylint: disable=import-outside-toplevel
         return (renderer or renderers.Plain()).render(self)
 
@@ -77,12 +77,12 @@ class ProfileResult:
         return {"functions": functions, "metadata": dict(self.metadata)}
 
     def to_dataframe(self):
-        """One row a function; needs pandas."""
+        """One row per function; needs pandas."""
         import pandas  # pylint: disable=import-outside-toplevel
         return pandas.DataFrame(self.to_dict()["functions"], columns=self.columns())
 
     def __getitem__(self, name):
-        """The row of a name; the first one where several have it."""
+        """The first row with this name."""
         for row in self.stats:
             if row.name == name:
                 return row

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""@perfx.track: each call of a function is a range."""
+"""@perfx.track makes each call of a function a range."""
 import functools
 import inspect
 import types
@@ -33,7 +33,7 @@ def coroutine(fn, name):
 
 
 def generator(fn, name):
-    """Each time that the generator runs, up to its next yield, is a call."""
+    """Each resumption of the generator, up to its next yield, is a call."""
 
     @functools.wraps(fn)
     def tracked(*args, **kwargs):
@@ -101,7 +101,7 @@ class TrackedCallable:
     other than to be called (.lower, .trace, …) is asked of the original."""
 
     def __init__(self, fn, name):
-        own = self.__dict__  # __setattr__ is for the original
+        own = self.__dict__  # __setattr__ changes the original
         own["__wrapped__"] = fn
         own["__perfx_name__"] = name
         own["_perfx_run"] = wrapper(fn)(fn, name)
@@ -118,7 +118,7 @@ class TrackedCallable:
         return types.MethodType(self, instance)
 
     def __getattr__(self, name):
-        if name == "__wrapped__":  # while it is being made or copied
+        if name == "__wrapped__":  # during construction or copying
             raise AttributeError(name)
         return getattr(self.__wrapped__, name)
 
@@ -136,7 +136,7 @@ class TrackedCallable:
 
 
 def name_of(fn):
-    """What a function is called in reports: its qualified name, from the function that defines it."""
+    """A function's name in reports: its qualified name, without the function that defines it."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__qualname__
@@ -144,11 +144,11 @@ def name_of(fn):
 
 
 def track(fn=None, *, name=None):
-    """Makes each call of a function a range, called as the function is, or `name`.
+    """Makes each call of a function a range with the function's name, or `name`.
 
     For functions, methods (also above @staticmethod and @classmethod), coroutine functions (from
     the first step to the last, whatever else the event loop runs in between), generators (each
-    resumption is a call), and other callables, as jitted functions are: put it above @jax.jit.
+    resumption is a call), and other callables, such as jitted functions: put it above @jax.jit.
     The result has the signature and the attributes of the original.
     """
     if fn is None or isinstance(fn, (str, bytes)):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A ProfileResult as text: result.render(Markdown()).
 
-One of your own has a method render(result) that gives a str:
+Your own renderer has a method render(result) that returns a str:
 
     class Names(perfx.renderers.Renderer):
         suffix = ".names"
@@ -9,8 +9,8 @@ One of your own has a method render(result) that gives a str:
         def render(self, result):
             return "\\n".join(row.name for row in result.stats)
 
-Names come from the program that was traced and may hold anything: each renderer escapes what its
-format takes for its own.
+Names come from the traced program and may contain anything: each renderer escapes the special
+characters of its format.
 """
 import abc
 import csv
@@ -24,7 +24,7 @@ HEADINGS = [heading for heading, _ in COLUMNS]
 
 
 def printable(text):
-    """Without what a terminal or an editor would obey."""
+    """With control characters escaped, which a terminal or an editor would interpret."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode()
                    for c in text)
 
@@ -49,7 +49,7 @@ def summary(result):
 
 
 class Renderer(abc.ABC):
-    """The base of all; File writes what render gives to a file that ends in suffix."""
+    """The base of all renderers; `suffix` is that of files with its output."""
 
     suffix = ".txt"
 
@@ -71,7 +71,7 @@ class Plain(Renderer):
 
 
 class Rich(Renderer):
-    """A table with colour for a terminal; needs the package rich."""
+    """A table with colors for a terminal; needs the package rich."""
 
     def render(self, result):
         # pylint: disable=import-outside-toplevel
@@ -93,7 +93,7 @@ class Rich(Renderer):
 
 
 class Json(Renderer):
-    """All columns, as ProfileResult.to_dict()."""
+    """All columns, as in ProfileResult.to_dict()."""
 
     suffix = ".json"
 
@@ -106,8 +106,7 @@ class Json(Renderer):
 
 
 class Csv(Renderer):
-    """All columns. Lines end in LF; text that a spreadsheet would take for a formula has a ' in
-    front."""
+    """All columns. Lines end in LF; text that a spreadsheet would read as a formula is preceded by '."""
 
     suffix = ".csv"
 
@@ -150,8 +149,8 @@ class Markdown(Renderer):
 
 
 class File(Renderer):
-    """Writes PREFIX.txt, .json, .csv and .md, or what other renderers make of it, and gives the
-    paths, one a line."""
+    """Writes PREFIX.txt, .json, .csv and .md, or the output of the given renderers; its text is the
+    list of paths, one per line."""
 
     def __init__(self, prefix, *renderers):
         self.prefix = os.fspath(prefix)
