@@ -3,7 +3,6 @@
 #include "fuzz_image.h"
 
 #include "plan/jitted.h"
-#include "site/operator_name.h"
 #include "site/site.h"
 
 static void plan_at(struct image *image, const struct fuzz_question *q, uint64_t vaddr,

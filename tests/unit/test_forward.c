@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "site/forward.h"
+#include "site/site.h"
 
 #include "site_fixture.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cost/operator_label.h"
-#include "site/operator_name.h"
+#include "site/site.h"
 
 #include "site_fixture.h"
 

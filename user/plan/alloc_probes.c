@@ -7,7 +7,7 @@
 #include "elf/demangle.h"
 #include "plan/allocators.h"
 #include "plan/internal.h"
-#include "site/forward.h"
+#include "site/site.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 #include "plan/defaults.h"
 #include "plan/internal.h"
 #include "plan/jitted.h"
-#include "site/operator_name.h"
 #include "site/site.h"
 
 #include <errno.h>

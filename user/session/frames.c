@@ -16,7 +16,7 @@
 #include "session/address_map.h"
 #include "session/python_frames.h"
 #include "session/recording.h"
-#include "site/operator_name.h"
+#include "site/site.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "site/body.h"
 
+#include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 
 #include <elf.h>
@@ -83,22 +85,14 @@ static bool read_dynamic(const struct image *image, struct dynamic *dynamic)
 static bool find_relocation(const struct image *image, const struct dynamic *dynamic, uint64_t slot,
 			    Elf64_Rela *found)
 {
-	uint64_t low = 0, high = dynamic->relocations_bytes / sizeof(*found);
+	const size_t size = sizeof(*found);
+	size_t count = dynamic->relocations_bytes / size;
+	size_t at = PARTITION_POINT(i, count,
+				    read_at(image, dynamic->relocations + i * size, found, size) &&
+					    found->r_offset < slot);
 
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (!read_at(image, dynamic->relocations + middle * sizeof(*found), found,
-			     sizeof(*found)))
-			return false;
-		if (found->r_offset == slot)
-			return true;
-		if (found->r_offset < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
+	return at < count && read_at(image, dynamic->relocations + at * size, found, size) &&
+	       found->r_offset == slot;
 }
 
 /* The slot that a stub jumps through; 0: it is no stub. */
@@ -138,21 +132,7 @@ const char *import_at(const struct image *image, uint64_t stub, uint64_t *vaddr)
 	return name;
 }
 
-static bool import_never_returns(const char *name)
-{
-	static const char *const names[] = {/* C */
-					    "__stack_chk_fail", "abort", "__assert_fail", "_exit",
-					    "exit", "longjmp",
-					    /* C++ */
-					    "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow",
-					    "_ZSt9terminatev", "__cxa_bad_cast", NULL};
-
-	/* std::__throw_length_error and its kin */
-	return text_is_one_of(name, names) ||
-	       (begins_with(name, "_ZSt") && strstr(name, "__throw_"));
-}
-
-/* intrusive_ptr's and shared_ptr's, which first look whether there is another reference, need ten.
+/* intrusive_ptr's and shared_ptr's, which first check whether there is another reference, need ten.
  */
 #define DROP_INSNS_MAX 12
 
@@ -226,53 +206,39 @@ static bool is_own(const struct insn *insn, const struct sets *sets)
 	return computes_from(insn, sets->own);
 }
 
-static bool widen_sets(const struct body *body, struct sets *sets)
-{
-	struct sets before = *sets;
-
-	for (size_t i = 0; i < body->insns.count; i++) {
-		const struct insn *insn = &body->insns.at[i];
-
-		if (insn->dst >= REG_RIP)
-			continue;
-		if (computes_from(insn, sets->frame))
-			sets->frame |= REG_BIT(insn->dst);
-		if (is_own(insn, sets))
-			sets->own |= REG_BIT(insn->dst);
-	}
-	return sets->frame != before.frame || sets->own != before.own;
-}
-
 static bool sets_rsp(const struct insn *insn)
 {
 	return insn->dst == REG_RSP &&
 	       (insn->op == OP_MOVE || insn->op == OP_LEA || insn->op == OP_LOAD);
 }
 
-/* Most functions never load rsp: look for that first. */
-static bool loads_rsp(const struct body *body)
-{
-	for (size_t i = 0; i < body->insns.count; i++)
-		if (body->insns.at[i].odd_rsp || sets_rsp(&body->insns.at[i]))
-			return true;
-	return false;
-}
-
 static bool switches_stack(const struct body *body)
 {
 	const uint16_t start = REG_BIT(REG_RSP) | REG_BIT(REG_RBP);
-	struct sets sets = {start, start};
+	struct sets sets = {start, start}, before;
+	bool loads = false;
 
-	if (!loads_rsp(body))
-		return false;
-	while (widen_sets(body, &sets))
-		;
-	for (size_t i = 0; i < body->insns.count; i++) {
-		const struct insn *insn = &body->insns.at[i];
-
-		if (insn->odd_rsp || (sets_rsp(insn) && !is_own(insn, &sets)))
+	FOR_EACH_OF (insn, body->insns) {
+		if (insn->odd_rsp)
 			return true;
+		loads |= sets_rsp(insn);
 	}
+	if (!loads) /* as in most functions */
+		return false;
+	do {
+		before = sets;
+		FOR_EACH_OF (insn, body->insns) {
+			if (insn->dst >= REG_RIP)
+				continue;
+			if (computes_from(insn, sets.frame))
+				sets.frame |= REG_BIT(insn->dst);
+			if (is_own(insn, &sets))
+				sets.own |= REG_BIT(insn->dst);
+		}
+	} while (sets.frame != before.frame || sets.own != before.own);
+	FOR_EACH_OF (insn, body->insns)
+		if (sets_rsp(insn) && !is_own(insn, &sets))
+			return true;
 	return false;
 }
 
@@ -311,43 +277,20 @@ enum frame body__frame(const struct body *body, uint64_t vaddr)
 	return !err && reg == CFA_RSP && offset == 8 ? FRAME_GONE : FRAME_THERE;
 }
 
-static bool overlaps(const struct body *body, uint64_t start, uint64_t size)
-{
-	for (int i = 0; i < body->parts_count; i++) {
-		const struct part *part = &body->parts[i];
-
-		if (start < part->start + part->size && part->start < start + size)
-			return true;
-	}
-	return false;
-}
-
-static int decode_part(struct body *body, struct part *part, const uint8_t *code)
-{
-	int err;
-
-	part->first = (int32_t)body->insns.count;
-	part->index_at = malloc(part->size * sizeof(*part->index_at));
-	if (!part->index_at)
-		return -ENOMEM;
-	memset(part->index_at, 0xff, part->size * sizeof(*part->index_at));
-	err = insns__decode(&body->insns, code, part->size, part->start);
-	part->count = (int32_t)body->insns.count - part->first;
-	for (int32_t i = part->first; i < part->first + part->count; i++)
-		part->index_at[body->insns.at[i].vaddr - part->start] = i;
-	return err;
-}
-
 bool body__add_part(struct body *body, uint64_t start, uint64_t size, int *err)
 {
 	struct part *part = &body->parts[body->parts_count];
 	const uint8_t *code;
 	size_t available;
 
-	if (body->parts_count == BODY_PARTS_MAX || size > BODY_BYTES_MAX - body->bytes)
+	if (body->parts_count == BODY_PARTS_MAX || size > BODY_BYTES_MAX - body->bytes) {
 		body->undecoded = "too large to decode";
-	else if (overlaps(body, start, size))
-		body->undecoded = "shares code with another function";
+		return false;
+	}
+	for (int i = 0; i < body->parts_count; i++)
+		if (start < body->parts[i].start + body->parts[i].size &&
+		    body->parts[i].start < start + size)
+			body->undecoded = "shares code with another function";
 	if (body->undecoded)
 		return false;
 	code = image__code(body->image, start, &available);
@@ -355,10 +298,19 @@ bool body__add_part(struct body *body, uint64_t start, uint64_t size, int *err)
 		body->undecoded = "ends beyond the file's code";
 		return false;
 	}
-	*part = (struct part){.start = start, .size = size};
+	*part = (struct part){.start = start, .size = size, .first = (int32_t)body->insns.count};
 	body->parts_count++;
 	body->bytes += size;
-	*err = decode_part(body, part, code);
+	part->index_at = malloc(size * sizeof(*part->index_at));
+	if (!part->index_at) {
+		*err = -ENOMEM;
+		return false;
+	}
+	memset(part->index_at, 0xff, size * sizeof(*part->index_at));
+	*err = insns__decode(&body->insns, code, size, start);
+	part->count = (int32_t)body->insns.count - part->first;
+	for (int32_t i = part->first; i < part->first + part->count; i++)
+		part->index_at[body->insns.list[i].vaddr - start] = i;
 	if (*err == -EILSEQ) {
 		*err = 0;
 		body->undecoded = "has bytes that are not instructions";
@@ -376,7 +328,7 @@ int32_t body__before(const struct body *body, int32_t index)
 
 bool body__falls_through(const struct body *body, int32_t index)
 {
-	const struct insn *insn = &body->insns.at[index];
+	const struct insn *insn = &body->insns.list[index];
 
 	switch ((enum insn_flow)insn->flow) {
 	case FLOW_NEXT:
@@ -394,33 +346,29 @@ bool body__falls_through(const struct body *body, int32_t index)
 	return true;
 }
 
-/* Old glibc jumps over a lock prefix: "je 1f; lock; 1: cmpxchg". The locked instruction is one to
- * us, and the jump's target is its second byte. */
-static int32_t find_target(const struct body *body, uint64_t vaddr)
-{
-	int32_t index = body__find(body, vaddr);
-
-	if (index >= 0)
-		return index;
-	index = body__find(body, vaddr - 1);
-	return index >= 0 && body->insns.at[index].refused ? index : -1;
-}
-
 static void link_jumps(struct body *body)
 {
 	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
-		struct insn *insn = &body->insns.at[i];
+		struct insn *insn = &body->insns.list[i];
 
 		if (!(insn->flow == FLOW_JMP || insn->flow == FLOW_JCC) ||
 		    !body__contains(body, insn->target))
 			continue;
-		insn->target_index = find_target(body, insn->target);
+		insn->target_index = body__find(body, insn->target);
+		if (insn->target_index < 0) {
+			/* Old glibc jumps over a lock prefix: "je 1f; lock; 1: cmpxchg". The
+			 * locked instruction is one to us, whose second byte is the target. */
+			int32_t locked = body__find(body, insn->target - 1);
+
+			if (locked >= 0 && body->insns.list[locked].refused)
+				insn->target_index = locked;
+		}
 		if (insn->target_index < 0) {
 			body->undecoded = "jumps into the middle of an instruction";
 			return;
 		}
-		insn->next_jump = body->insns.at[insn->target_index].jumps_here;
-		body->insns.at[insn->target_index].jumps_here = i;
+		insn->next_jump = body->insns.list[insn->target_index].jumps_here;
+		body->insns.list[insn->target_index].jumps_here = i;
 	}
 }
 
@@ -428,18 +376,15 @@ static void link_jumps(struct body *body)
  * neither does the callee of a failed stack-protector check. */
 static void mark_callee(struct body *body, int32_t index)
 {
-	struct insn *last = &body->insns.at[index];
+	struct insn *last = &body->insns.list[index];
 
 	if (last->flow == FLOW_CALL || last->flow == FLOW_CALL_INDIRECT)
 		last->never_returns = true;
 	if (last->flow != FLOW_CALL)
 		return;
-	for (size_t i = 0; i < body->insns.count; i++) {
-		struct insn *insn = &body->insns.at[i];
-
+	FOR_EACH_OF (insn, body->insns)
 		if (insn->flow == FLOW_CALL && insn->target == last->target)
 			insn->never_returns = true;
-	}
 }
 
 /* Calls of imported functions, known by name. In a shared object a function calls itself that
@@ -451,9 +396,14 @@ static void mark_imports(struct body *body)
 					       "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm",
 					       "_ZdlPvSt11align_val_t", "_ZdlPvmSt11align_val_t",
 					       NULL};
+	static const char *const no_returns[] = {/* C */
+						 "__stack_chk_fail", "abort", "__assert_fail",
+						 "_exit", "exit", "longjmp",
+						 /* C++ */
+						 "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow",
+						 "_ZSt9terminatev", "__cxa_bad_cast", NULL};
 
-	for (size_t i = 0; i < body->insns.count; i++) {
-		struct insn *insn = &body->insns.at[i];
+	FOR_EACH_OF (insn, body->insns) {
 		const char *name;
 		uint64_t vaddr;
 
@@ -462,7 +412,9 @@ static void mark_imports(struct body *body)
 		name = import_at(body->image, insn->target, &vaddr);
 		if (!name)
 			continue;
-		insn->never_returns = import_never_returns(name);
+		/* also std::__throw_length_error and the like */
+		insn->never_returns = text_is_one_of(name, no_returns) ||
+				      (begins_with(name, "_ZSt") && strstr(name, "__throw_"));
 		insn->frees = text_is_one_of(name, releases);
 		body->calls_itself |= vaddr == body->parts[0].start;
 	}
@@ -473,8 +425,8 @@ static int32_t last_of(const struct body *body, const struct part *part)
 {
 	int32_t last = part->first + part->count - 1;
 
-	while (last > part->first && body->insns.at[last].nop &&
-	       body->insns.at[last].jumps_here < 0)
+	while (last > part->first && body->insns.list[last].nop &&
+	       body->insns.list[last].jumps_here < 0)
 		last--;
 	return last;
 }
@@ -483,7 +435,7 @@ static int32_t last_of(const struct body *body, const struct part *part)
  * check of a stack protector, or -1. */
 static int32_t behind_canary_check(const struct body *body, int32_t index)
 {
-	const struct insn *insn = &body->insns.at[index];
+	const struct insn *insn = &body->insns.list[index];
 
 	if (!insn->reads_canary)
 		return -1;
@@ -502,7 +454,7 @@ static int32_t canary_failure(const struct body *body, int32_t index)
 
 	if (branch < 0 || branch + 1 >= count)
 		return -1;
-	jump = &body->insns.at[branch];
+	jump = &body->insns.list[branch];
 	if (jump->flow != FLOW_JCC || jump->target_index < 0)
 		return -1;
 	if (jump->condition == 5)
@@ -521,7 +473,7 @@ static void mark_calls_without_return(struct body *body)
 		for (int steps = 0; failure >= 0 && steps < 3; steps++, failure++) {
 			if (failure >= (int32_t)body->insns.count)
 				break;
-			if (body->insns.at[failure].flow == FLOW_NEXT)
+			if (body->insns.list[failure].flow == FLOW_NEXT)
 				continue;
 			mark_callee(body, failure);
 			break;
@@ -531,9 +483,7 @@ static void mark_calls_without_return(struct body *body)
 
 static void note_calls(struct body *body)
 {
-	for (size_t i = 0; i < body->insns.count; i++) {
-		const struct insn *insn = &body->insns.at[i];
-
+	FOR_EACH_OF (insn, body->insns) {
 		if (insn->flow != FLOW_CALL || !body__contains(body, insn->target))
 			continue;
 		if (insn->target == body->parts[0].start)
@@ -550,23 +500,11 @@ static void note_false_returns(struct body *body)
 	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
 		int32_t before = body__before(body, i);
 
-		if (body->insns.at[i].flow != FLOW_RET || before < 0)
+		if (body->insns.list[i].flow != FLOW_RET || before < 0)
 			continue;
-		if (body->insns.at[before].op == OP_PUSH ||
-		    body->insns.at[before].op == OP_STORE_TOP)
+		if (body->insns.list[before].op == OP_PUSH ||
+		    body->insns.list[before].op == OP_STORE_TOP)
 			body->exits_doubt = "uses a return as a jump";
-	}
-}
-
-static void note_stack_use(struct body *body)
-{
-	const uint16_t rsp = REG_BIT(REG_RSP);
-
-	for (size_t i = 0; i < body->insns.count; i++) {
-		const struct insn *insn = &body->insns.at[i];
-
-		if ((insn->writes & rsp) && insn->flow == FLOW_NEXT)
-			body->moves_rsp = true;
 	}
 }
 
@@ -577,7 +515,8 @@ int body__decode(struct body *body, struct image *image, uint64_t start, uint64_
 	*body = (struct body){.image = image};
 	if (!body__add_part(body, start, size, &err))
 		return err;
-	note_stack_use(body);
+	FOR_EACH_OF (insn, body->insns)
+		body->moves_rsp |= (insn->writes & REG_BIT(REG_RSP)) && insn->flow == FLOW_NEXT;
 	err = body__decide_jumps(body);
 	if (err || body->undecoded)
 		return err;
@@ -607,18 +546,6 @@ void body__clear(struct body *body)
 	*body = (struct body){0};
 }
 
-static bool prepare_search(struct body *body)
-{
-	size_t count = body->insns.count;
-
-	if (!body->seen)
-		body->seen = calloc(count, sizeof(*body->seen));
-	if (!body->stack)
-		body->stack = malloc(count * sizeof(*body->stack));
-	body->searches++;
-	return body->seen && body->stack;
-}
-
 static void search_push(struct body *body, int32_t *depth, int32_t index)
 {
 	if (body->seen[index] == body->searches)
@@ -630,27 +557,35 @@ static void search_push(struct body *body, int32_t *depth, int32_t index)
 /* Which table a switch jumps through is not kept: any switch leads to any table's targets. */
 bool body__reaches(struct body *body, int32_t from, int32_t to)
 {
+	size_t count = body->insns.count;
 	bool tables_done = false;
 	int32_t depth = 0;
 
-	if (body->searches == SEARCHES_MAX || !prepare_search(body))
+	if (body->searches == SEARCHES_MAX)
+		return true;
+	if (!body->seen)
+		body->seen = calloc(count, sizeof(*body->seen));
+	if (!body->stack)
+		body->stack = malloc(count * sizeof(*body->stack));
+	body->searches++;
+	if (!body->seen || !body->stack)
 		return true;
 	search_push(body, &depth, from);
 	while (depth) {
 		int32_t at = body->stack[--depth];
-		const struct insn *insn = &body->insns.at[at];
+		const struct insn *insn = &body->insns.list[at];
 
 		if (at == to)
 			return true;
 		if (insn->target_index >= 0)
 			search_push(body, &depth, insn->target_index);
 		if (insn->flow == FLOW_JMP_INDIRECT && !insn->leaves && !tables_done) {
-			for (int32_t i = 0; i < (int32_t)body->insns.count; i++)
-				if (body->insns.at[i].is_table_target)
+			for (int32_t i = 0; i < (int32_t)count; i++)
+				if (body->insns.list[i].is_table_target)
 					search_push(body, &depth, i);
 			tables_done = true;
 		}
-		if (body__falls_through(body, at) && at + 1 < (int32_t)body->insns.count)
+		if (body__falls_through(body, at) && at + 1 < (int32_t)count)
 			search_push(body, &depth, at + 1);
 	}
 	return false;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "site/forward.h"
-
+/*
+ * Functions that are only another way to a function: operator delete that jumps to free. A probe on
+ * both would see one call twice.
+ */
 #include "site/body.h"
+#include "site/site.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,10 +25,10 @@ struct search {
 	bool *seen;
 	int32_t *stack;
 	int32_t depth;
-	bool passes;	  /* some way comes to one of the others */
-	bool calls;	  /* and by a call */
-	bool goes_around; /* some way does not */
-	bool calls_more;  /* it does other things */
+	bool passes;	  /* some path reaches one of the others, */
+	bool calls;	  /* by a call */
+	bool goes_around; /* some path does not */
+	bool calls_more;  /* it also calls or jumps to something else */
 };
 
 static bool leads_to_other(const struct search *search, const struct insn *insn)
@@ -53,7 +56,7 @@ static void push(struct search *search, int32_t index)
 static bool branches_on_null(const struct search *search, int32_t index)
 {
 	static const uint8_t test[] = {0x48, 0x85, 0xff};
-	const struct insn *at = search->body->insns.at;
+	const struct insn *at = search->body->insns.list;
 	size_t available;
 	const uint8_t *code;
 
@@ -66,37 +69,21 @@ static bool branches_on_null(const struct search *search, int32_t index)
 
 static void step(struct search *search, int32_t index)
 {
-	const struct insn *insn = &search->body->insns.at[index];
+	const struct insn *insn = &search->body->insns.list[index];
 	bool other = leads_to_other(search, insn), on_null = branches_on_null(search, index);
 
 	search->passes |= other;
 	search->calls |= other && insn->flow == FLOW_CALL;
 	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT)
 		search->calls_more |= !other;
-	if (insn->flow == FLOW_RET || (insn->leaves && !other))
-		search->goes_around = true;
-	if (insn->leaves && !other)
-		search->calls_more = true;
+	search->goes_around |= insn->flow == FLOW_RET || (insn->leaves && !other);
+	search->calls_more |= insn->leaves && !other;
 	if (!insn->leaves && (insn->flow == FLOW_JMP || insn->flow == FLOW_JCC) &&
 	    !(on_null && insn->condition == CONDITION_E))
 		push(search, insn->target_index);
 	if (body__falls_through(search->body, index) && !(other && insn->flow == FLOW_CALL) &&
 	    !(on_null && insn->condition == CONDITION_NE))
 		push(search, index + 1);
-}
-
-static int walk(struct search *search)
-{
-	size_t count = search->body->insns.count;
-
-	search->seen = calloc(count + 1, sizeof(*search->seen));
-	search->stack = calloc(count + 1, sizeof(*search->stack));
-	if (!search->seen || !search->stack)
-		return -ENOMEM;
-	push(search, 0);
-	while (search->depth)
-		step(search, search->stack[--search->depth]);
-	return 0;
 }
 
 /* Walks the whole function. 0, or why nothing can be said: -ENOENT, -ENOMEM. */
@@ -108,8 +95,15 @@ static int walk_function(struct search *search, struct body *body, struct image 
 	if (!err && (body->undecoded || body->goes_anywhere || !body->insns.count))
 		err = -ENOENT;
 	search->body = body;
+	if (!err) {
+		search->seen = calloc(body->insns.count, sizeof(*search->seen));
+		search->stack = calloc(body->insns.count, sizeof(*search->stack));
+		err = search->seen && search->stack ? 0 : -ENOMEM;
+	}
 	if (!err)
-		err = walk(search);
+		push(search, 0);
+	while (search->depth)
+		step(search, search->stack[--search->depth]);
 	free(search->seen);
 	free(search->stack);
 	return err;

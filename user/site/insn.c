@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "site/insn.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,21 +29,15 @@ struct encoding {
 	uint8_t rex, opcode, second;
 };
 
-static bool is_legacy_prefix(uint8_t byte)
-{
-	static const uint8_t prefixes[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
-					   0x66, 0x67, 0xf0, 0xf2, 0xf3};
-
-	return memchr(prefixes, byte, sizeof(prefixes));
-}
-
 /* The caller has decoded the instruction, so these bytes exist. */
 static struct encoding encoding_of(const uint8_t *code, uint8_t length)
 {
+	static const uint8_t prefixes[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
+					   0x66, 0x67, 0xf0, 0xf2, 0xf3};
 	struct encoding e = {0};
 	unsigned at = 0;
 
-	for (; at < length && is_legacy_prefix(code[at]); at++) {
+	for (; at < length && memchr(prefixes, code[at], sizeof(prefixes)); at++) {
 		e.lock |= code[at] == 0xf0;
 		/* fs and gs are accepted, es, cs, ss, ds (branch hints, notrack) are not */
 		e.segment |= code[at] < 0x40;
@@ -109,13 +105,6 @@ static bool is_branch(const struct encoding *e)
 	return false;
 }
 
-static bool is_push(const struct encoding *e, uint8_t length)
-{
-	if (e->opcode < 0x50 || e->opcode > 0x57)
-		return false;
-	return length == 1 || (length == 2 && e->rex == 0x41);
-}
-
 static bool is_recommended_nop(const uint8_t *code, uint8_t length)
 {
 	static const uint8_t forms[][8] = {
@@ -128,21 +117,6 @@ static bool is_recommended_nop(const uint8_t *code, uint8_t length)
 	};
 
 	return length >= 3 && length <= 8 && memcmp(code, forms[length], length) == 0;
-}
-
-static enum insn_nop nop_kind(const struct encoding *e, const uint8_t *code,
-			      const struct insn *insn)
-{
-	bool is_short = e->opcode == 0x90;
-	bool is_long = e->opcode == 0x0f && e->second == 0x1f;
-
-	if (!is_short && !is_long)
-		return NOP_NO;
-	if (insn->length == 5 && insn->vaddr % PAGE_BYTES <= PAGE_BYTES - 5)
-		return is_recommended_nop(code, 5) ? NOP_FIVE : NOP_FIVE_ODD;
-	if (is_short)
-		return NOP_SHORT;
-	return is_recommended_nop(code, insn->length) ? NOP_LONG : NOP_OTHER;
 }
 
 /* From the bytes of a decoded instruction: sets emulated, refused, nop. */
@@ -167,10 +141,18 @@ static void uprobes_classify(const uint8_t *code, struct insn *insn)
 		/* mov to %ss masks the trap after the next instruction: single-stepping misses it
 		 */
 		insn->refused = true;
-	} else if (is_push(&e, insn->length)) {
-		insn->emulated = true;
-	} else {
-		insn->nop = nop_kind(&e, code, insn);
+	} else if ((e.opcode & 0xf8) == 0x50 &&
+		   (insn->length == 1 || (insn->length == 2 && e.rex == 0x41))) {
+		insn->emulated = true; /* push */
+	} else if (e.opcode == 0x90 || (e.opcode == 0x0f && e.second == 0x1f)) {
+		bool recommended = is_recommended_nop(code, insn->length);
+
+		if (insn->length == 5 && insn->vaddr % PAGE_BYTES <= PAGE_BYTES - 5)
+			insn->nop = recommended ? NOP_FIVE : NOP_FIVE_ODD;
+		else if (e.opcode == 0x90)
+			insn->nop = NOP_SHORT;
+		else
+			insn->nop = recommended ? NOP_LONG : NOP_OTHER;
 	}
 }
 
@@ -206,23 +188,6 @@ static bool is_memory(const ZydisDecodedOperand *operand)
 static bool is_immediate(const ZydisDecodedOperand *operand)
 {
 	return operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
-}
-
-static uint16_t written_registers(const struct decoded *d)
-{
-	uint16_t writes = 0;
-
-	for (unsigned i = 0; i < d->insn.operand_count; i++) {
-		const ZydisDecodedOperand *operand = &d->operand[i];
-		uint8_t reg;
-
-		if (!is_reg(operand) || !(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
-			continue;
-		reg = reg_number(operand->reg.value);
-		if (reg < REG_RIP)
-			writes |= REG_BIT(reg);
-	}
-	return writes;
 }
 
 static void set_memory(const struct decoded *d, struct insn *insn)
@@ -533,7 +498,13 @@ static int decode_with(const ZydisDecoder *decoder, const uint8_t *code, size_t 
 		.index = REG_NONE,
 	};
 	uprobes_classify(code, insn);
-	insn->writes = written_registers(&d);
+	for (unsigned i = 0; i < d.insn.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &d.operand[i];
+
+		if (is_reg(operand) && operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+		    reg_number(operand->reg.value) < REG_RIP)
+			insn->writes |= REG_BIT(reg_number(operand->reg.value));
+	}
 	set_memory(&d, insn);
 	set_flow(&d, insn);
 	set_op(&d, insn);
@@ -554,18 +525,6 @@ int insn_decode(const uint8_t *code, size_t available, uint64_t vaddr, struct in
 	return decode_with(&decoder, code, available, vaddr, insn);
 }
 
-static int insns__grow(struct insns *insns, size_t expected)
-{
-	size_t capacity = insns->capacity + insns->capacity / 2 + expected;
-	struct insn *at = realloc(insns->at, capacity * sizeof(*at));
-
-	if (!at)
-		return -ENOMEM;
-	insns->at = at;
-	insns->capacity = capacity;
-	return 0;
-}
-
 int insns__decode(struct insns *insns, const uint8_t *code, size_t size, uint64_t vaddr)
 {
 	ZydisDecoder decoder;
@@ -574,26 +533,22 @@ int insns__decode(struct insns *insns, const uint8_t *code, size_t size, uint64_
 
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	while (at < size) {
-		struct insn *insn;
-
 		/* compiled code has about one instruction in four bytes */
-		if (insns->count == insns->capacity) {
-			err = insns__grow(insns, (size - at) / 4 + 16);
-			if (err)
-				return err;
-		}
-		insn = &insns->at[insns->count];
-		err = decode_with(&decoder, code + at, size - at, vaddr + at, insn);
+		if (insns->count == insns->capacity &&
+		    grow_array(&insns->list, &insns->capacity, insns->count + (size - at) / 4 + 16,
+			       sizeof(*insns->list)))
+			return -ENOMEM;
+		err = decode_with(&decoder, code + at, size - at, vaddr + at,
+				  &insns->list[insns->count]);
 		if (err)
 			return err;
-		insns->count++;
-		at += insn->length;
+		at += insns->list[insns->count++].length;
 	}
 	return 0;
 }
 
 void insns__clear(struct insns *insns)
 {
-	free(insns->at);
+	free(insns->list);
 	*insns = (struct insns){0};
 }

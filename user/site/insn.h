@@ -104,7 +104,7 @@ int insn_decode(const uint8_t *code, size_t available, uint64_t vaddr, struct in
 
 /* A growing array of them. */
 struct insns {
-	struct insn *at;
+	struct insn *list;
 	size_t count, capacity;
 };
 

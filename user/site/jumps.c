@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/grow.h"
 #include "site/body.h"
 
 #include <errno.h>
@@ -44,15 +45,14 @@ enum {
 	WRITER_UNCLEAR = -2
 };
 
-static bool is_callee_saved(uint8_t reg)
-{
-	return reg == REG_RBX || reg == REG_RBP || (reg >= 12 && reg <= 15);
-}
+/* Registers that have a value of use after a call: the result, and what the callee must keep. */
+#define AFTER_CALLS (REG_BIT(REG_RAX) | REG_BIT(REG_RBX) | REG_BIT(REG_RBP) | 0xf << 12)
 
+/* The first jump to an address. */
 static int32_t jump_to(const struct body *body, uint64_t vaddr)
 {
 	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
-		const struct insn *insn = &body->insns.at[i];
+		const struct insn *insn = &body->insns.list[i];
 
 		if ((insn->flow == FLOW_JMP || insn->flow == FLOW_JCC) && insn->target == vaddr)
 			return i;
@@ -67,8 +67,8 @@ static int32_t jump_over(const struct body *body, int32_t index)
 		index++;
 		if (index >= (int32_t)body->insns.count)
 			return WRITER_UNCLEAR;
-	} while (body->insns.at[index].nop);
-	return jump_to(body, body->insns.at[index].vaddr);
+	} while (body->insns.list[index].nop);
+	return jump_to(body, body->insns.list[index].vaddr);
 }
 
 /* The instruction that ran before one: the one before it in memory, or a jump that leads here.
@@ -81,12 +81,11 @@ static int32_t ran_before(const struct body *body, int32_t index, uint8_t reg)
 	if (index == 0)
 		return WRITER_NONE;
 	if (before < 0)
-		return jump_to(body, body->insns.at[index].vaddr);
-	insn = &body->insns.at[before];
-	if (!body__falls_through(body, before))
-		return jump_over(body, before);
-	if ((insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT) && reg != REG_RAX &&
-	    !is_callee_saved(reg))
+		return jump_to(body, body->insns.list[index].vaddr);
+	insn = &body->insns.list[before];
+	if (!body__falls_through(body, before) ||
+	    ((insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT) &&
+	     !(1u << reg & AFTER_CALLS)))
 		return jump_over(body, before);
 	return before;
 }
@@ -102,7 +101,7 @@ static int32_t writer(const struct body *body, int32_t index, uint8_t reg)
 		index = ran_before(body, index, reg);
 		if (index < 0)
 			return index;
-		insn = &body->insns.at[index];
+		insn = &body->insns.list[index];
 		if (insn->writes & REG_BIT(reg))
 			return index;
 		if (reg == REG_RAX && (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT))
@@ -120,7 +119,7 @@ static int32_t origin(const struct body *body, int32_t index, uint8_t reg)
 		index = writer(body, index, reg);
 		if (index < 0)
 			return index;
-		insn = &body->insns.at[index];
+		insn = &body->insns.list[index];
 		if (insn->op == OP_MOVE)
 			reg = insn->src;
 		else if (insn->op != OP_WIDEN)
@@ -137,7 +136,7 @@ static uint64_t address_in(const struct body *body, int32_t index, uint8_t reg)
 
 	if (from < 0)
 		return 0;
-	insn = &body->insns.at[from];
+	insn = &body->insns.list[from];
 	return insn->op == OP_LEA && insn->base == REG_RIP ? insn->target : 0;
 }
 
@@ -157,7 +156,7 @@ static uint32_t values_passing(const struct insn *compare, uint8_t condition)
  */
 static uint32_t find_bound(const struct body *body, int32_t load)
 {
-	const struct insn *at = body->insns.at, *from = NULL;
+	const struct insn *at = body->insns.list, *from = NULL;
 	uint8_t reg = at[load].index, condition = CONDITION_NONE;
 
 	for (int steps = 0; steps < BOUND_INSNS_MAX; steps++) {
@@ -206,7 +205,7 @@ static enum jump_source table_at(const struct body *body, int32_t load, uint64_t
 /* Target or function pointer loaded from memory, by a jump's operand or into its register. */
 static enum jump_source from_memory(const struct body *body, int32_t load, struct jump_table *table)
 {
-	const struct insn *insn = &body->insns.at[load];
+	const struct insn *insn = &body->insns.list[load];
 	int32_t base;
 
 	if (insn->index == REG_NONE)
@@ -214,7 +213,7 @@ static enum jump_source from_memory(const struct body *body, int32_t load, struc
 	if (insn->base == REG_NONE)
 		return table_at(body, load, (uint64_t)insn->displacement, 0, table);
 	base = origin(body, load, insn->base);
-	if (base >= 0 && body->insns.at[base].op == OP_LEA)
+	if (base >= 0 && body->insns.list[base].op == OP_LEA)
 		return table_at(body, load, address_in(body, load, insn->base), 0, table);
 	/* an array of function pointers that was handed in or loaded: no compiler's switch */
 	return base == WRITER_UNCLEAR ? JUMP_UNCLEAR : JUMP_POINTER;
@@ -223,17 +222,17 @@ static enum jump_source from_memory(const struct body *body, int32_t load, struc
 /* add: one operand is the offset from the table, the other the table's address. */
 static enum jump_source from_sum(const struct body *body, int32_t add, struct jump_table *table)
 {
-	const uint8_t operand[2] = {body->insns.at[add].dst, body->insns.at[add].src};
+	const uint8_t operand[2] = {body->insns.list[add].dst, body->insns.list[add].src};
 
 	for (int i = 0; i < 2; i++) {
 		int32_t load = origin(body, add, operand[i]);
 		uint64_t vaddr, base;
 
-		if (load < 0 ||
-		    !(body->insns.at[load].op == OP_LOAD && body->insns.at[load].mem_bytes == 4 &&
-		      body->insns.at[load].index != REG_NONE))
+		if (load < 0 || !(body->insns.list[load].op == OP_LOAD &&
+				  body->insns.list[load].mem_bytes == 4 &&
+				  body->insns.list[load].index != REG_NONE))
 			continue;
-		vaddr = address_in(body, load, body->insns.at[load].base);
+		vaddr = address_in(body, load, body->insns.list[load].base);
 		base = address_in(body, add, operand[1 - i]);
 		if (vaddr && base)
 			return table_at(body, load, vaddr, base, table);
@@ -249,7 +248,7 @@ static enum jump_source from_register(const struct body *body, int32_t jump, uin
 
 	if (from < 0)
 		return from == WRITER_NONE ? JUMP_POINTER : JUMP_UNCLEAR;
-	insn = &body->insns.at[from];
+	insn = &body->insns.list[from];
 	if (insn->op == OP_ADD)
 		return from_sum(body, from, table);
 	if (insn->op == OP_LOAD)
@@ -258,14 +257,6 @@ static enum jump_source from_register(const struct body *body, int32_t jump, uin
 	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT)
 		return JUMP_POINTER;
 	return JUMP_UNCLEAR;
-}
-
-static enum jump_source table_find(const struct body *body, int32_t jump, struct jump_table *table)
-{
-	const struct insn *insn = &body->insns.at[jump];
-
-	return insn->has_memory ? from_memory(body, jump, table)
-				: from_register(body, jump, insn->src, table);
 }
 
 /* False: the file has no bytes there. */
@@ -310,23 +301,10 @@ static bool table_entry(const struct image *image, const struct jump_table *tabl
 /* Cold parts entered without a frame are small: mostly a call and a jump back. */
 #define COMES_BACK_BYTES_MAX 1024
 
-static bool jumps_into_middle(const struct body *body, const struct insns *insns)
-{
-	const struct part *own = &body->parts[0];
-
-	for (size_t i = 0; i < insns->count; i++) {
-		const struct insn *insn = &insns->at[i];
-
-		if (insn->flow != FLOW_JMP && insn->flow != FLOW_JCC)
-			continue;
-		if (insn->target > own->start && insn->target - own->start < own->size)
-			return true;
-	}
-	return false;
-}
-
+/* Does code jump into the middle of the function? */
 static bool comes_back(const struct body *body, uint64_t start, uint64_t size, int *err)
 {
+	const struct part *own = &body->parts[0];
 	struct insns insns = {0};
 	const uint8_t *code;
 	size_t available;
@@ -341,34 +319,29 @@ static bool comes_back(const struct body *body, uint64_t start, uint64_t size, i
 	decoded = insns__decode(&insns, code, size, start);
 	if (decoded == -ENOMEM)
 		*err = decoded;
-	else if (!decoded)
-		back = jumps_into_middle(body, &insns);
+	FOR_EACH_OF (insn, insns)
+		back |= (insn->flow == FLOW_JMP || insn->flow == FLOW_JCC) &&
+			insn->target > own->start && insn->target - own->start < own->size;
 	insns__clear(&insns);
-	return back;
-}
-
-static bool same_frame(const struct body *body, uint64_t a, uint64_t b)
-{
-	enum cfa_reg reg_a, reg_b;
-	int64_t offset_a, offset_b;
-	int err_a = image__cfa(body->image, a, &reg_a, &offset_a);
-	int err_b = image__cfa(body->image, b, &reg_b, &offset_b);
-
-	if (err_a || err_b)
-		return err_a == -ENOTSUP && err_b == -ENOTSUP;
-	return reg_a == reg_b && offset_a == offset_b;
+	return !decoded && back;
 }
 
 /* The part that a jump with the frame in place goes to. */
 static bool add_cold(struct body *body, uint64_t from, uint64_t target, int *err)
 {
+	enum cfa_reg reg, target_reg;
+	int64_t offset, target_offset;
+	int cfa_err, target_err;
 	uint64_t start, size;
 
 	if (image__fde(body->image, target, &start, &size)) {
 		body->exits_doubt = "jumps to code without an unwind entry";
 		return false;
 	}
-	if (!same_frame(body, from, target)) {
+	cfa_err = image__cfa(body->image, from, &reg, &offset);
+	target_err = image__cfa(body->image, target, &target_reg, &target_offset);
+	if (cfa_err || target_err ? cfa_err != -ENOTSUP || target_err != -ENOTSUP
+				  : reg != target_reg || offset != target_offset) {
 		body->exits_doubt = "jumps out with a stack frame that its target does not expect";
 		return false;
 	}
@@ -377,7 +350,7 @@ static bool add_cold(struct body *body, uint64_t from, uint64_t target, int *err
 
 static void decide_direct(struct body *body, int32_t index, int *err)
 {
-	uint64_t vaddr = body->insns.at[index].vaddr, target = body->insns.at[index].target;
+	uint64_t vaddr = body->insns.list[index].vaddr, target = body->insns.list[index].target;
 	uint64_t start, size;
 
 	if (body__contains(body, target))
@@ -394,32 +367,9 @@ static void decide_direct(struct body *body, int32_t index, int *err)
 		    comes_back(body, start, size, err))
 			body__add_part(body, start, size, err);
 		else
-			body->insns.at[index].leaves = true;
+			body->insns.list[index].leaves = true;
 		break;
 	}
-}
-
-/* return table[i](…) in a function that has no frame */
-static bool is_function_table(const struct body *body, const struct jump_table *table)
-{
-	uint64_t target, start, size;
-
-	return !table->is_relative && table_entry(body->image, table, 0, &target) &&
-	       !body__contains(body, target) && !image__fde(body->image, target, &start, &size) &&
-	       start == target;
-}
-
-/* A table entry that lies in no part yet: a case of the switch in the cold part. Relative tables
- * are a compiler's, they never lead to another function. */
-static bool add_case(struct body *body, int32_t jump, const struct jump_table *table,
-		     uint64_t target, enum frame frame, int *err)
-{
-	if (!table->is_bounded)
-		return false;
-	if (frame == FRAME_THERE || (frame == FRAME_GONE && table->is_relative))
-		return add_cold(body, body->insns.at[jump].vaddr, target, err);
-	body->exits_doubt = "has a switch that leads out of it";
-	return false;
 }
 
 /* Without a range check the table ends where its entries stop making sense. */
@@ -434,13 +384,22 @@ static uint32_t mark_cases(struct body *body, int32_t jump, const struct jump_ta
 
 		if (!table_entry(body->image, table, count, &target) || !target)
 			break;
-		if (!body__contains(body, target) &&
-		    !add_case(body, jump, table, target, frame, err))
-			break;
+		/* A case in the cold part. Relative tables are a compiler's, they never lead to
+		 * another function. */
+		if (!body__contains(body, target)) {
+			if (!table->is_bounded)
+				break;
+			if (frame != FRAME_THERE && !(frame == FRAME_GONE && table->is_relative)) {
+				body->exits_doubt = "has a switch that leads out of it";
+				break;
+			}
+			if (!add_cold(body, body->insns.list[jump].vaddr, target, err))
+				break;
+		}
 		found = body__find(body, target);
 		if (found < 0)
 			break;
-		body->insns.at[found].is_table_target = true;
+		body->insns.list[found].is_table_target = true;
 	}
 	return count;
 }
@@ -448,10 +407,14 @@ static uint32_t mark_cases(struct body *body, int32_t jump, const struct jump_ta
 static void decide_table(struct body *body, int32_t index, const struct jump_table *table,
 			 enum frame frame, int *err)
 {
+	uint64_t target, start, size;
 	uint32_t count;
 
-	if (frame == FRAME_GONE && is_function_table(body, table)) {
-		body->insns.at[index].leaves = true;
+	/* return table[i](…) in a function that has no frame */
+	if (frame == FRAME_GONE && !table->is_relative &&
+	    table_entry(body->image, table, 0, &target) && !body__contains(body, target) &&
+	    !image__fde(body->image, target, &start, &size) && start == target) {
+		body->insns.list[index].leaves = true;
 		return;
 	}
 	count = mark_cases(body, index, table, frame, err);
@@ -466,16 +429,18 @@ static void decide_table(struct body *body, int32_t index, const struct jump_tab
 
 static void decide_indirect(struct body *body, int32_t index, int *err)
 {
-	enum frame frame = body__frame(body, body->insns.at[index].vaddr);
+	const struct insn *insn = &body->insns.list[index];
+	enum frame frame = body__frame(body, insn->vaddr);
 	struct jump_table table;
 
-	switch (table_find(body, index, &table)) {
+	switch (insn->has_memory ? from_memory(body, index, &table)
+				 : from_register(body, index, insn->src, &table)) {
 	case JUMP_TABLE:
 		decide_table(body, index, &table, frame, err);
 		return;
 	case JUMP_POINTER:
 		if (frame == FRAME_GONE)
-			body->insns.at[index].leaves = true;
+			body->insns.list[index].leaves = true;
 		else if (frame == FRAME_THERE)
 			body->goes_anywhere = true;
 		else
@@ -496,7 +461,7 @@ int body__decide_jumps(struct body *body)
 
 	/* the array grows, and moves, with every part that is added */
 	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
-		enum insn_flow flow = body->insns.at[i].flow;
+		enum insn_flow flow = body->insns.list[i].flow;
 
 		if (flow == FLOW_JMP || flow == FLOW_JCC)
 			decide_direct(body, i, &err);

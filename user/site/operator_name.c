@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "site/operator_name.h"
-
+/*
+ * Where the name of a PyTorch operator ends and its overload begins.
+ *
+ * A symbol joins both by '_', which names contain too: add_Tensor is the overload Tensor of add,
+ * but unique_dim has no overload, and sum_dim_IntList is dim_IntList of sum. The operator's code
+ * separates them: on its first call, at::_ops::NAME::call looks the operator up in the dispatcher
+ * by the two strings "aten::add" and "Tensor", itself or in a function of its own. Either one loads
+ * the address of the name relative to the instruction pointer.
+ */
 #include "cost/builtin.h"
 #include "site/insn.h"
+#include "site/site.h"
 
 #include <string.h>
-
-/*
- * On its first call, at::_ops::NAME::call looks the operator up, itself or in a function of its
- * own. Either one loads the address of the name relative to the instruction pointer.
- */
 
 /* Limits of the search; PyTorch 1.13 and 2.15 need less than half. */
 enum { INSTRUCTIONS_MAX = 4096, LOOKUP_BYTES_MAX = 512 };

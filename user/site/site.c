@@ -30,32 +30,16 @@
 static const uint8_t argument_registers[ARGUMENT_REGS] = {REG_RDI, REG_RSI, REG_RDX, REG_RCX,
 							  REG_R8,  REG_R9,  REG_RAX};
 
+#define ARGUMENT_BITS                                                                \
+	(REG_BIT(REG_RDI) | REG_BIT(REG_RSI) | REG_BIT(REG_RDX) | REG_BIT(REG_RCX) | \
+	 REG_BIT(REG_R8) | REG_BIT(REG_R9) | REG_BIT(REG_RAX))
+
 /* The registers that hold each wanted argument; 0: not wanted, or lost. */
 struct arguments {
 	uint16_t holders[ARGUMENT_REGS];
 	uint8_t wanted;
 	bool may_move;
 };
-
-static struct arguments arguments_at_entry(const struct site_options *options)
-{
-	struct arguments arguments = {.wanted = options->argument_regs,
-				      .may_move = options->arguments_may_move};
-
-	for (size_t i = 0; i < ARGUMENT_REGS; i++)
-		if (arguments.wanted & (1u << i))
-			arguments.holders[i] = REG_BIT(argument_registers[i]);
-	return arguments;
-}
-
-static uint16_t argument_bits(void)
-{
-	uint16_t bits = 0;
-
-	for (size_t i = 0; i < ARGUMENT_REGS; i++)
-		bits |= REG_BIT(argument_registers[i]);
-	return bits;
-}
 
 /* Follows the arguments through an instruction. False: one of them is lost. */
 static bool arguments_pass(struct arguments *arguments, const struct insn *insn)
@@ -69,7 +53,7 @@ static bool arguments_pass(struct arguments *arguments, const struct insn *insn)
 
 		*holders &= (uint16_t)~insn->writes;
 		if (copied)
-			*holders |= REG_BIT(insn->dst) & argument_bits();
+			*holders |= REG_BIT(insn->dst) & ARGUMENT_BITS;
 		kept = kept && (*holders || !(arguments->wanted & (1u << i)));
 	}
 	return kept;
@@ -115,20 +99,6 @@ static enum site_kind kind_of(const struct insn *insn, bool at_entry,
 	return insn->op == OP_PUSH ? SITE_PUSH : SITE_BRANCH;
 }
 
-/* Why the walk may not go past an instruction, or NULL. */
-static const char *stops_at(const struct insn *insn, struct arguments *arguments)
-{
-	if (insn->flow != FLOW_NEXT)
-		return "the first instructions branch away";
-	if (insn->writes & REG_BIT(REG_RSP))
-		return "the stack pointer moves first";
-	if (!arguments_pass(arguments, insn))
-		return "an argument is overwritten first";
-	if (insn->repeats || insn->enters_kernel)
-		return "the first instructions may take long";
-	return NULL;
-}
-
 static bool is_jump_target(const struct insn *insn)
 {
 	return insn->jumps_here >= 0 || insn->is_table_target;
@@ -140,33 +110,37 @@ static void set_entry(const struct insn *insn, enum site_kind kind, struct site_
 	plan->entry_kind = kind;
 }
 
-static int refuse(struct site_plan *plan)
-{
-	plan->entry_note = "the kernel cannot probe the first instructions";
-	return -ENOTSUP;
-}
+static const char not_probed[] = "the kernel cannot probe the first instructions";
 
 static int entry_keep(const struct insn *first, const struct site_options *options,
 		      const char *note, struct site_plan *plan)
 {
 	set_entry(first, kind_of(first, true, options), plan);
 	plan->entry_note = plan->entry_kind == SITE_STEPPED ? note : NULL;
-	return is_usable(first, options) ? 0 : refuse(plan);
+	if (is_usable(first, options))
+		return 0;
+	plan->entry_note = not_probed;
+	return -ENOTSUP;
 }
 
 /* May the walk go on from an instruction to the next? NULL, or why not. */
 static const char *walk_ends(const struct body *body, int32_t index, struct arguments *arguments)
 {
-	const struct insn *next = &body->insns.at[index + 1];
-	const char *why = stops_at(&body->insns.at[index], arguments);
+	const struct insn *insn = &body->insns.list[index];
 
-	if (why)
-		return why;
+	if (insn->flow != FLOW_NEXT)
+		return "the first instructions branch away";
+	if (insn->writes & REG_BIT(REG_RSP))
+		return "the stack pointer moves first";
+	if (!arguments_pass(arguments, insn))
+		return "an argument is overwritten first";
+	if (insn->repeats || insn->enters_kernel)
+		return "the first instructions may take long";
 	if (index + 1 >= body->parts[0].count)
 		return "the function ends first";
 	if (index + 1 >= WALK_INSNS_MAX)
 		return "no cheap instruction is near";
-	if (is_jump_target(next))
+	if (is_jump_target(insn + 1))
 		return "a jump leads into the first instructions";
 	if (body->goes_anywhere)
 		return "an indirect jump could lead into the first instructions";
@@ -176,14 +150,18 @@ static const char *walk_ends(const struct body *body, int32_t index, struct argu
 static int entry_choose(const struct body *body, const struct site_options *options,
 			struct site_plan *plan)
 {
-	const struct insn *at = body->insns.at;
-	struct arguments arguments = arguments_at_entry(options);
+	const struct insn *at = body->insns.list;
+	struct arguments arguments = {.wanted = options->argument_regs,
+				      .may_move = options->arguments_may_move};
 	const char *why = NULL;
 	bool found = false;
 
 	plan->entry_repeats = is_jump_target(at);
 	if (options->entry_only)
 		return entry_keep(at, options, "requested", plan);
+	for (size_t i = 0; i < ARGUMENT_REGS; i++)
+		if (arguments.wanted & (1u << i))
+			arguments.holders[i] = REG_BIT(argument_registers[i]);
 	for (int32_t i = 0; !why; i++) {
 		bool at_entry = i == 0 || (i == 1 && at[0].is_endbr);
 		enum site_kind kind = kind_of(&at[i], at_entry, options);
@@ -193,21 +171,18 @@ static int entry_choose(const struct body *body, const struct site_options *opti
 		why = walk_ends(body, i, &arguments);
 		if (!is_usable(&at[i], options) || (overwritten && !at_entry))
 			continue;
-		if (kind < SITE_STEPPED) {
-			set_entry(&at[i], kind, plan);
-			note_arguments(&before, plan);
-			plan->entry_note = NULL;
+		/* a cheap one, or, should there be none, the first that is not refused */
+		if (found && kind == SITE_STEPPED)
+			continue;
+		set_entry(&at[i], kind, plan);
+		note_arguments(&before, plan);
+		plan->entry_note = NULL;
+		if (kind < SITE_STEPPED)
 			return 0;
-		}
-		/* the next best thing: the first that is not refused */
-		if (!found) {
-			set_entry(&at[i], kind, plan);
-			note_arguments(&before, plan);
-		}
 		found = true;
 	}
-	plan->entry_note = why;
-	return found ? 0 : refuse(plan);
+	plan->entry_note = found ? why : not_probed;
+	return found ? 0 : -ENOTSUP;
 }
 
 /*
@@ -232,19 +207,10 @@ static uint64_t destination(const struct body *body, uint64_t target)
 	return import_at(body->image, target, &vaddr) ? vaddr : target;
 }
 
-/* Addresses and offsets move alike within one segment only, and sites are offsets in the end. */
-static bool same_segment(const struct body *body, uint64_t vaddr)
-{
-	uint64_t start = body->parts[0].start;
-
-	return image__offset(body->image, vaddr) - image__offset(body->image, start) ==
-	       (int64_t)(vaddr - start);
-}
-
 /* Notes the function that a leaving jump goes to. NULL, or why that cannot be followed (static). */
 static const char *tails_add(struct tails *tails, const struct body *body, const struct insn *jump)
 {
-	uint64_t start, size, target;
+	uint64_t own = body->parts[0].start, start, size, target;
 
 	if (jump->flow != FLOW_JMP && jump->flow != FLOW_JCC)
 		return "exits by an indirect jump: its result is not known";
@@ -254,8 +220,11 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
 	for (int i = 0; i < tails->count; i++)
 		if (tails->starts[i] == target)
 			return NULL;
+	/* addresses and offsets move alike within one segment only, and sites are offsets */
 	if (image__fde(body->image, target, &start, &size) || start != target ||
-	    !same_segment(body, target) || tails->count == TAILS_MAX)
+	    image__offset(body->image, target) - image__offset(body->image, own) !=
+		    (int64_t)(target - own) ||
+	    tails->count == TAILS_MAX)
 		return "exits by a jump that cannot be followed";
 	tails->starts[tails->count] = target;
 	tails->sizes[tails->count++] = size;
@@ -328,93 +297,60 @@ static bool region_add(struct search *search, int32_t index)
 	return true;
 }
 
-static struct exit_site *find_site(struct search *search, uint64_t vaddr)
-{
-	for (int i = 0; i < search->sites_count; i++)
-		if (search->sites[i].vaddr == vaddr)
-			return &search->sites[i];
-	return NULL;
-}
-
-/* Can a conditional branch be met again after it has not left? */
-static bool is_met_again(struct search *search, int32_t index, enum exit_when when)
-{
-	const struct insn *insn = &search->body->insns.at[index];
-	int32_t stay = when == EXIT_IF_TAKEN ? index + 1 : insn->target_index;
-
-	if (stay < 0 || stay >= (int32_t)search->body->insns.count)
-		return false;
-	return body__reaches(search->body, stay, index);
-}
-
-static bool frame_at(struct search *search, uint64_t vaddr, struct exit_site *site)
-{
-	int64_t offset;
-
-	if (image__cfa(search->body->image, vaddr, &site->cfa_reg, &offset))
-		return false;
-	site->cfa_offset = (int32_t)offset;
-	return offset == site->cfa_offset;
-}
-
 static bool site_add(struct search *search, int32_t index, enum exit_when when)
 {
-	const struct insn *insn = &search->body->insns.at[index];
-	struct exit_site *site = find_site(search, insn->vaddr);
+	struct body *body = search->body;
+	const struct insn *insn = &body->insns.list[index];
+	int32_t stay = when == EXIT_IF_TAKEN ? index + 1 : insn->target_index;
+	struct exit_site site = {.vaddr = insn->vaddr, .kind = SITE_BRANCH, .when = when};
+	int64_t offset;
 
-	if (site) {
-		site->when = EXIT_ALWAYS; /* both ways lead here */
-		return true;
+	for (int i = 0; i < search->sites_count; i++) {
+		if (search->sites[i].vaddr == insn->vaddr) {
+			search->sites[i].when = EXIT_ALWAYS; /* both ways lead here */
+			return true;
+		}
 	}
 	if (search->sites_count == CHEAP_SITES_MAX || !insn->emulated ||
-	    insn->vaddr == search->entry_vaddr)
+	    insn->vaddr == search->entry_vaddr ||
+	    image__cfa(body->image, insn->vaddr, &site.cfa_reg, &offset))
 		return false;
-	site = &search->sites[search->sites_count];
-	*site = (struct exit_site){.vaddr = insn->vaddr, .kind = SITE_BRANCH, .when = when};
-	if (!frame_at(search, insn->vaddr, site))
+	site.cfa_offset = (int32_t)offset;
+	if (offset != site.cfa_offset)
 		return false;
 	if (insn->flow == FLOW_JCC) {
+		/* can it be met again after it has not left? */
 		if (++search->conditional > CHEAP_CONDITIONAL_MAX ||
-		    is_met_again(search, index, when))
+		    (stay >= 0 && stay < (int32_t)body->insns.count &&
+		     body__reaches(body, stay, index)))
 			return false;
-		site->condition = insn->condition;
+		site.condition = insn->condition;
 	}
-	search->sites_count++;
+	search->sites[search->sites_count++] = site;
 	return true;
 }
 
-static bool is_release(const struct search *search, const struct insn *insn)
-{
-	const struct body *body = search->body;
-
-	if (search->needs_rax || insn->flow != FLOW_CALL)
-		return false;
-	return insn->frees || body__drops_reference(body, destination(body, insn->target));
-}
-
-static bool is_restore(const struct search *search, const struct insn *insn)
-{
-	if (insn->stores)
-		return !search->needs_result;
-	return insn->restores && !(search->needs_rax && (insn->writes & REG_BIT(REG_RAX)));
-}
-
+/* Covers the way from an instruction to the next: by a site, or as a restore of the region. */
 static bool cover_fall_through(struct search *search, int32_t before)
 {
-	const struct insn *insn = &search->body->insns.at[before];
+	const struct body *body = search->body;
+	const struct insn *insn = &body->insns.list[before];
+	bool overwrites_result = search->needs_rax && (insn->writes & REG_BIT(REG_RAX));
 
 	if (insn->flow == FLOW_JCC)
 		return site_add(search, before, EXIT_IF_NOT_TAKEN);
-	if (is_release(search, insn))
+	if (insn->flow == FLOW_CALL && !search->needs_rax &&
+	    (insn->frees || body__drops_reference(body, destination(body, insn->target))))
 		return site_add(search, before, EXIT_ALWAYS);
-	return is_restore(search, insn) && region_add(search, before);
+	return (insn->stores ? !search->needs_result : insn->restores && !overwrites_result) &&
+	       region_add(search, before);
 }
 
 /* Every way to one instruction of the region: covered by a site, or in the region itself. */
 static bool cover(struct search *search, int32_t index)
 {
 	const struct body *body = search->body;
-	const struct insn *insn = &body->insns.at[index];
+	const struct insn *insn = &body->insns.list[index];
 	int32_t before = body__before(body, index);
 	bool reached = false;
 
@@ -425,9 +361,9 @@ static bool cover(struct search *search, int32_t index)
 			return false;
 		reached = true;
 	}
-	for (int32_t i = insn->jumps_here; i >= 0; i = body->insns.at[i].next_jump) {
+	for (int32_t i = insn->jumps_here; i >= 0; i = body->insns.list[i].next_jump) {
 		enum exit_when when =
-			body->insns.at[i].flow == FLOW_JMP ? EXIT_ALWAYS : EXIT_IF_TAKEN;
+			body->insns.list[i].flow == FLOW_JMP ? EXIT_ALWAYS : EXIT_IF_TAKEN;
 
 		if (!site_add(search, i, when))
 			return false;
@@ -451,33 +387,16 @@ static bool search_cheap(struct search *search, int32_t exit)
 	return search->sites_count > 0;
 }
 
-static int plan_add(struct site_plan *plan, const struct exit_site *site)
-{
-	return LIST_ADD(plan->exits, *site);
-}
-
-/* At a ret and at a tail jump nothing is left above the return address. */
-static struct exit_site site_itself(const struct insn *insn)
-{
-	struct exit_site site = {
-		.vaddr = insn->vaddr,
-		.kind = insn->emulated ? SITE_BRANCH : SITE_STEPPED,
-		.when = EXIT_ALWAYS,
-		.cfa_reg = CFA_RSP,
-		.cfa_offset = 8,
-	};
-
-	if (insn->flow == FLOW_JCC) {
-		site.when = EXIT_IF_TAKEN;
-		site.condition = insn->condition;
-	}
-	return site;
-}
-
 static int add_exit(struct search *search, int32_t index, struct site_plan *plan)
 {
-	const struct insn *insn = &search->body->insns.at[index];
-	struct exit_site site = site_itself(insn);
+	const struct insn *insn = &search->body->insns.list[index];
+	/* at a ret and at a tail jump nothing is left above the return address */
+	struct exit_site site = {.vaddr = insn->vaddr,
+				 .kind = insn->emulated ? SITE_BRANCH : SITE_STEPPED,
+				 .when = insn->flow == FLOW_JCC ? EXIT_IF_TAKEN : EXIT_ALWAYS,
+				 .condition = insn->flow == FLOW_JCC ? insn->condition : 0,
+				 .cfa_reg = CFA_RSP,
+				 .cfa_offset = 8};
 	int err = 0;
 
 	if (insn->leaves && search->needs_result) {
@@ -486,14 +405,14 @@ static int add_exit(struct search *search, int32_t index, struct site_plan *plan
 	}
 	if (insn->flow != FLOW_JCC && !insn->emulated && search_cheap(search, index)) {
 		for (int i = 0; i < search->sites_count && !err; i++)
-			err = plan_add(plan, &search->sites[i]);
+			err = LIST_ADD(plan->exits, search->sites[i]);
 		return err;
 	}
 	if (insn->refused)
 		search->body->exits_doubt = "the kernel cannot probe an exit";
 	else if (insn->flow == FLOW_JCC && insn->condition == CONDITION_NONE)
 		search->body->exits_doubt = "exits by a branch that does not test flags";
-	return plan_add(plan, &site);
+	return LIST_ADD(plan->exits, site);
 }
 
 /* A branch between two exits is met from both. */
@@ -503,7 +422,7 @@ static void merge_sites(struct site_plan *plan)
 
 	if (!plan->exits_count)
 		return;
-	qsort(plan->exits, plan->exits_count, sizeof(*plan->exits), compare_u64); /* by vaddr */
+	SORT_ITEMS(plan->exits, plan->exits_count, compare_u64); /* by vaddr */
 	for (size_t i = 1; i < plan->exits_count; i++) {
 		struct exit_site *last = &plan->exits[kept], *site = &plan->exits[i];
 
@@ -513,10 +432,10 @@ static void merge_sites(struct site_plan *plan)
 			last->when = EXIT_ALWAYS;
 	}
 	plan->exits_count = kept + 1;
-	for (size_t i = 0; i < plan->exits_count; i++) {
-		if (plan->exits[i].when == EXIT_ALWAYS)
-			plan->exits[i].condition = 0;
-		plan->entry_is_exit |= plan->exits[i].vaddr == plan->entry_vaddr;
+	FOR_EACH (site, plan->exits) {
+		if (site->when == EXIT_ALWAYS)
+			site->condition = 0;
+		plan->entry_is_exit |= site->vaddr == plan->entry_vaddr;
 	}
 }
 
@@ -526,7 +445,7 @@ static int find_in_body(struct search *search, struct site_plan *plan)
 	int err = 0;
 
 	for (int32_t i = 0; !err && i < (int32_t)body->insns.count && !body->exits_doubt; i++)
-		if (body->insns.at[i].flow == FLOW_RET || body->insns.at[i].leaves)
+		if (body->insns.list[i].flow == FLOW_RET || body->insns.list[i].leaves)
 			err = add_exit(search, i, plan);
 	return err;
 }
@@ -600,20 +519,6 @@ static int plan_entry_alone(struct image *image, uint64_t vaddr, const char *not
 	return entry_keep(&first, options, note, plan);
 }
 
-static int plan_body(struct body *body, const struct site_options *options, struct site_plan *plan)
-{
-	int err;
-
-	plan->calls_itself = body->calls_itself;
-	plan->switches_stack = body->switches_stack;
-	err = entry_choose(body, options, plan);
-	if (err) {
-		exits_unknown(plan, plan->entry_note);
-		return err;
-	}
-	return exits_find(body, options, plan);
-}
-
 int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 	      const struct site_options *options, struct site_plan *plan)
 {
@@ -636,9 +541,20 @@ int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 	if (!size)
 		return plan_entry_alone(image, vaddr, "its size is not known", options, plan);
 	err = body__decode(&body, image, vaddr, size);
-	if (!err)
-		err = body.undecoded ? plan_entry_alone(image, vaddr, body.undecoded, options, plan)
-				     : plan_body(&body, options, plan);
+	if (err)
+		goto out;
+	if (body.undecoded) {
+		err = plan_entry_alone(image, vaddr, body.undecoded, options, plan);
+		goto out;
+	}
+	plan->calls_itself = body.calls_itself;
+	plan->switches_stack = body.switches_stack;
+	err = entry_choose(&body, options, plan);
+	if (err)
+		exits_unknown(plan, plan->entry_note);
+	else
+		err = exits_find(&body, options, plan);
+out:
 	body__clear(&body);
 	return err;
 }
@@ -659,9 +575,7 @@ uint64_t site_of_call(struct image *image, uint64_t vaddr, uint64_t size, uint64
 	if (!DECODES_CODE)
 		return 0;
 	if (!body__decode(&body, image, vaddr, size))
-		for (size_t i = 0; i < body.insns.count; i++) {
-			const struct insn *insn = &body.insns.at[i];
-
+		FOR_EACH_OF (insn, body.insns) {
 			if ((insn->flow != FLOW_CALL && insn->flow != FLOW_JMP) ||
 			    !insn->emulated || destination(&body, insn->target) != target)
 				continue;
@@ -718,68 +632,52 @@ static bool loads_foreign_rsp(const uint8_t *at)
 	return is_move(at, 0x87, &move) && (move.reg == RSP || (move.mod == 3 && move.rm == RSP));
 }
 
-/* The stack pointer goes to an object or a register. */
-static bool saves_rsp(const uint8_t *at)
-{
-	struct move move;
-
-	if (is_move(at, 0x89, &move) && move.reg == RSP)
-		return move.mod == 3 ? move.rm != RBP : !own_memory(&move);
-	return is_move(at, 0x87, &move) && move.reg == RSP;
-}
-
+/* Does an instruction nearby move the stack pointer to an object or a register? */
 static bool saves_nearby(const uint8_t *code, size_t size, size_t at)
 {
 	size_t from = at > SWITCH_BYTES ? at - SWITCH_BYTES : 0;
 	size_t to = size - at > SWITCH_BYTES ? at + SWITCH_BYTES : size;
+	struct move move;
 
-	for (size_t i = from; i + 3 <= to; i++)
-		if (saves_rsp(code + i))
+	for (size_t i = from; i + 3 <= to; i++) {
+		if (is_move(code + i, 0x89, &move) && move.reg == RSP &&
+		    (move.mod == 3 ? move.rm != RBP : !own_memory(&move)))
 			return true;
-	return false;
-}
-
-struct switch_search {
-	struct image *image;
-	uint64_t last_start; /* of the function decoded last, for several hits in one */
-	bool last_answer;
-};
-
-/* Is it a switch, this instruction? The bytes may also be the middle of another one. */
-static bool is_switch(struct switch_search *search, uint64_t vaddr)
-{
-	struct site_options options = {0};
-	struct site_plan plan;
-	uint64_t start, size;
-
-	/* hand-written code often comes without an unwind table: then nothing speaks for it */
-	if (image__fde(search->image, vaddr, &start, &size))
-		return true;
-	if (start == search->last_start)
-		return search->last_answer;
-	search->last_start = start;
-	search->last_answer = true;
-	if (!site_plan(search->image, start, size, &options, &plan)) {
-		search->last_answer = plan.switches_stack;
-		site_plan__clear(&plan);
+		if (is_move(code + i, 0x87, &move) && move.reg == RSP)
+			return true;
 	}
-	return search->last_answer;
+	return false;
 }
 
 static bool find_switch(struct image *image, void *limit)
 {
-	struct switch_search search = {.image = image, .last_start = UINT64_MAX};
+	const struct site_options options = {0};
+	uint64_t vaddr, start, fde_size, decoded = UINT64_MAX; /* the function decoded last */
+	struct site_plan plan;
 	const uint8_t *code;
-	uint64_t vaddr;
+	bool switches;
 	size_t size;
 
 	for (size_t i = 0; (code = image__code_segment(image, i, &vaddr, &size)); i++) {
 		if (size > *(size_t *)limit)
 			return false;
-		for (size_t at = 0; at + 3 <= size; at++)
-			if ((code[at] & 0xf8) == 0x48 && loads_foreign_rsp(code + at) &&
-			    saves_nearby(code, size, at) && is_switch(&search, vaddr + at))
+		for (size_t at = 0; at + 3 <= size; at++) {
+			if ((code[at] & 0xf8) != 0x48 || !loads_foreign_rsp(code + at) ||
+			    !saves_nearby(code, size, at))
+				continue;
+			/* hand-written code often has no unwind table: then nothing tells that the
+			 * bytes are in the middle of another instruction */
+			if (image__fde(image, vaddr + at, &start, &fde_size))
 				return true;
+			if (start == decoded)
+				continue;
+			decoded = start;
+			switches = site_plan(image, start, fde_size, &options, &plan) ||
+				   plan.switches_stack;
+			site_plan__clear(&plan);
+			if (switches)
+				return true;
+		}
 	}
 	return false;
 }

@@ -115,4 +115,26 @@ uint64_t site_of_call(struct image *image, uint64_t vaddr, uint64_t size, uint64
  */
 bool image_switches_stacks(struct image *image, size_t limit);
 
+/* Is this the function that is asked about? vaddr: where it is in this file, 0 when elsewhere;
+ * name: as an import, or NULL. */
+typedef bool (*forward_fn)(uint64_t vaddr, const char *name, void *ctx);
+
+/* A call of the function at vaddr always comes to one of the others, or does nothing (gives back a
+ * NULL): by jumps, so that the other's caller is this one's, or by calls. */
+enum forward { FORWARD_NO = 0, FORWARD_JUMPS, FORWARD_CALLS };
+
+/* FORWARD_NO also where nothing can be proved; -ENOMEM. */
+int forward_decide(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,
+		   void *ctx);
+
+/* 1: some path through the function calls one of the others, or jumps to it. 0: none does; < 0: not
+ * known, or -ENOMEM. */
+int forward_passes(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,
+		   void *ctx);
+
+/* symbol: of at::_ops::NAME::call, whose code is at vaddr. Returns the bytes of NAME before its
+ * overload, all of them if it has none. 0: another function, or the code does not show it. */
+uint16_t operator_name_bytes(const struct image *image, const char *symbol, uint64_t vaddr,
+			     uint64_t size);
+
 #endif
