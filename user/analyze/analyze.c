@@ -179,6 +179,14 @@ void rules_suggest(struct note *note, const struct rules_ctx *ctx, const char *w
 	framework_add(&note->suggestion, framework_of(ctx->profile, ctx->process), words);
 }
 
+struct note rules_note(const struct rules_ctx *ctx, enum bottleneck bottleneck, double share)
+{
+	return (struct note){.bottleneck = bottleneck,
+			     .gain_ns = share * rules_unit_ns(ctx),
+			     .confidence = 1,
+			     .share = share};
+}
+
 /* Remedies of these have the same work done with less waiting. */
 static bool is_waiting(enum bottleneck bottleneck)
 {
@@ -229,13 +237,22 @@ double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottlenec
 	return unit_ns * fmax(1 - computing_ns / cpus / wall_ns, 0);
 }
 
-/* Adds what the rule did not write: the process as the subject, and the texts of the kind. */
+/* Adds what the rule did not write: the process as the subject, the class of the headline, and the
+ * texts of the kind. */
 static void complete(struct note *note, const struct rules_ctx *ctx, const char *kind)
 {
 	const struct finding_kind *of = finding_kind_named(kind);
+	struct text headline = note->headline;
 
 	if (!note->subject.length)
 		add_process_name(&note->subject, ctx->process);
+	if (headline.length) {
+		note->headline = (struct text){0};
+		text_printf(&note->headline, "%s: %s",
+			    note->headline_class ?: bottleneck_headline(note->bottleneck),
+			    text_peek(&headline));
+		text_clear(&headline);
+	}
 	if (!of)
 		return;
 	if (of->threshold && !note->threshold.length)

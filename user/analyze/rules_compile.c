@@ -287,7 +287,8 @@ static void add_headline(struct note *note, const struct rules_ctx *ctx,
 			       "called in");
 		return;
 	}
-	text_printf(&note->headline, "COMPILING: %s of the wall time ", as_percent(note->share));
+	note->headline_class = "COMPILING";
+	text_printf(&note->headline, "%s of the wall time ", as_percent(note->share));
 	add_what(&note->headline, found);
 	location_after(&note->headline, ", called in ", note->place);
 }

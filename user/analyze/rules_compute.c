@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about floating-point work: how much of it is unknown, in which type it is done, and how far
  * it is from the host's peak. */
-#include "analyze/location.h"
 #include "analyze/known_code.h"
+#include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"

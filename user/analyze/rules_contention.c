@@ -666,7 +666,6 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		    "waiting for at least %g %% of runnable time and %g %% of the recording",
 		    ctx->thresholds->cpu_contention_runnable * 100,
 		    ctx->thresholds->cpu_contention_waiting * 100);
-	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
 	add_gain(&note.headline, ctx, note.gain_ns);
 	if (threads)
 		add_too_many_threads(&note.headline, shortage);
@@ -819,7 +818,6 @@ static void cpu_throttled(struct rules_ctx *ctx)
 	suggest_for_throttled(&note.suggestion, ctx);
 	note.share = share;
 	note.gain_ns = throttled_gain(ctx);
-	text_add(&note.headline, "THROTTLED: ");
 	if (note.gain_ns > 0) {
 		add_gain(&note.headline, ctx, note.gain_ns);
 		text_add(&note.headline, " is lost: ");

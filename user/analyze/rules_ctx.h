@@ -55,9 +55,24 @@ struct note {
 	double confidence;
 	const struct profile_frame *place; /* NULL: not known */
 	const char *look;		   /* borrowed until it is added; NULL: nothing */
-	struct text subject, evidence, threshold, suggestion, headline;
+	struct text subject, evidence, threshold, suggestion;
+	struct text headline;	    /* without its class, "PYTHON-BOUND: " */
+	const char *headline_class; /* NULL: that of the bottleneck */
 	double share;
 };
+
+/* A note of a wait or of work that can be saved: this share of the time, for sure. */
+struct note rules_note(const struct rules_ctx *ctx, enum bottleneck bottleneck, double share);
+
+static inline enum finding_severity high_if(bool high)
+{
+	return high ? FINDING_HIGH : FINDING_MEDIUM;
+}
+
+static inline enum finding_severity medium_if(bool medium)
+{
+	return medium ? FINDING_MEDIUM : FINDING_LOW;
+}
 
 /* The unit of gains: an average step, without steps a second. */
 double rules_unit_ns(const struct rules_ctx *ctx);

@@ -45,8 +45,7 @@ void rules_subject(struct note *note, const struct rules_ctx *ctx)
 void rules_headline(struct note *note, const struct rules_ctx *ctx, const char *of,
 		    const char *words, const char *where)
 {
-	text_printf(&note->headline, "%s: %s%s", bottleneck_headline(note->bottleneck),
-		    as_percent(note->share), of);
+	text_printf(&note->headline, "%s%s", as_percent(note->share), of);
 	add_step_part(&note->headline, ctx, note->share);
 	text_printf(&note->headline, " %s", words);
 	if (!note->place)
@@ -229,7 +228,6 @@ static void python_bound(struct rules_ctx *ctx)
 		t->python_bound_own * 100, t->python_bound_medium * 100,
 		confidence_above(t->python_bound_deviations, 1) * 100, t->python_bound_high * 100);
 	rules_suggest(&note, ctx, python_remedy(ctx, &python->lead));
-	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_PYTHON));
 	if (is_own && own_is_all(driver) && !starts_up(ctx))
 		add_own_time(&note.headline, ctx, own.share);
 	else
@@ -586,7 +584,6 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 		add_ns(&note.evidence, wait->running_ns);
 	}
 	suggest_for_wait(&note, ctx, rule, wait);
-	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
 	add_wait(&note.headline, ctx, rule, wait, &use, share);
@@ -634,14 +631,12 @@ static void spins(struct rules_ctx *ctx)
 	rules_subject(&note, ctx);
 	add_percent(&note.evidence, (double)spin_ns / (double)cpu_ns);
 	text_add(&note.evidence, " of all threads' CPU time only polls for a lock");
-	text_printf(&note.headline, "%s: %s", bottleneck_headline(note.bottleneck),
-		    text_peek(&note.evidence));
+	text_add(&note.headline, text_peek(&note.evidence));
 	location_after(&note.headline, ", in ", note.place);
 	text_printf(&note.threshold, "at least %g %% of the CPU time, and of the wall time",
 		    t->lock_wait_medium * 100);
 	rules_suggest(&note, ctx, TRY_SPIN_LOCK);
-	rules_ctx_add(ctx, "LockWait", share >= t->lock_wait_high ? FINDING_HIGH : FINDING_MEDIUM,
-		      share, &note);
+	rules_ctx_add(ctx, "LockWait", high_if(share >= t->lock_wait_high), share, &note);
 }
 
 /* Without the lock its waiting threads would run, too, as far as CPUs are free. */

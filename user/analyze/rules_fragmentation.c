@@ -57,8 +57,7 @@ static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *m
 		    as_bytes(u64_of(thresholds->fragmentation_bytes)),
 		    thresholds->fragmentation_low * 100, thresholds->fragmentation_medium * 100);
 	text_add(&note.suggestion, memory->remedy);
-	rules_ctx_add(ctx, "Fragmentation",
-		      share >= thresholds->fragmentation_medium ? FINDING_MEDIUM : FINDING_LOW,
+	rules_ctx_add(ctx, "Fragmentation", medium_if(share >= thresholds->fragmentation_medium),
 		      share, &note);
 }
 

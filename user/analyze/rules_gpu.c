@@ -146,7 +146,6 @@ static void launch_bound(struct rules_ctx *ctx)
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&note.evidence, ", %s between a launch and its start at the median",
 			    as_ns(gpu->latency_p50_ns));
-	text_add(&note.headline, "LAUNCH-BOUND: ");
 	if (launches) {
 		text_printf(&note.headline, "%s of the time launches kernels (%s of them)%s",
 			    as_percent(share), as_count(gpu->launches_count),
@@ -157,8 +156,7 @@ static void launch_bound(struct rules_ctx *ctx)
 		text_add(&note.headline, ": ");
 		add_kernels(&note.headline, ctx->process);
 	}
-	rules_ctx_add(ctx, "LaunchBound",
-		      saved >= ctx->thresholds->launch_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "LaunchBound", high_if(saved >= ctx->thresholds->launch_bound_high),
 		      saved, &note);
 }
 
@@ -224,11 +222,10 @@ static void starved(struct rules_ctx *ctx)
 		 rules_data_bound(ctx) ? "The GPU waits for data: see DataBound." : TRY_FEED_GPU);
 	if (!rules_data_bound(ctx)) {
 		note.share = 1 - busy;
-		text_add(&note.headline, "GPU-STARVED: ");
 		add_gpu_busy(&note.headline, ctx->process);
 		add_idle(&note.headline, ctx);
 	}
-	severity = busy < ctx->thresholds->gpu_starved_high ? FINDING_HIGH : FINDING_MEDIUM;
+	severity = high_if(busy < ctx->thresholds->gpu_starved_high);
 	/* DataBound says what to do about it */
 	rules_ctx_add(ctx, "GpuStarved", rules_data_bound(ctx) ? FINDING_LOW : severity, 1 - busy,
 		      &note);
@@ -267,12 +264,10 @@ static void sync_wait(struct rules_ctx *ctx)
 		text_add(&note.evidence, "; ");
 		add_gpu_busy(&note.evidence, ctx->process);
 	}
-	text_printf(&note.headline, "SYNC-BOUND: waits for the GPU for %s of the time, in ",
-		    as_percent(share));
+	text_printf(&note.headline, "waits for the GPU for %s of the time, in ", as_percent(share));
 	add_sync(&note.headline, ctx, sync);
-	rules_ctx_add(ctx, "SyncWait",
-		      share >= ctx->thresholds->sync_wait_high ? FINDING_HIGH : FINDING_MEDIUM,
-		      share, &note);
+	rules_ctx_add(ctx, "SyncWait", high_if(share >= ctx->thresholds->sync_wait_high), share,
+		      &note);
 }
 
 struct pageable {
@@ -328,8 +323,7 @@ static void pageable_copy(struct rules_ctx *ctx)
 		    ctx->thresholds->pageable_copy_medium * 100,
 		    ctx->thresholds->pageable_copy_high * 100,
 		    ctx->thresholds->pageable_copy_bytes_per_s / 1e6);
-	rules_ctx_add(ctx, "PageableCopy",
-		      share >= ctx->thresholds->pageable_copy_high ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "PageableCopy", high_if(share >= ctx->thresholds->pageable_copy_high),
 		      gpu->timed ? share : ctx->thresholds->pageable_copy_medium, &note);
 }
 
@@ -353,12 +347,9 @@ static void exposed_communication(struct rules_ctx *ctx)
 	text_printf(&note.evidence,
 		    "%s of %s in which GPUs communicated, they computed nothing: %s of the time",
 		    as_ns(exposed_ns), as_ns(all_ns), as_percent(share));
-	text_printf(&note.headline, "COMMUNICATION-BOUND: exposed for %s of the time",
-		    as_percent(share));
+	text_printf(&note.headline, "exposed for %s of the time", as_percent(share));
 	rules_ctx_add(ctx, "ExposedCommunication",
-		      share >= ctx->thresholds->exposed_communication_high ? FINDING_HIGH
-									   : FINDING_MEDIUM,
-		      share, &note);
+		      high_if(share >= ctx->thresholds->exposed_communication_high), share, &note);
 }
 
 /* Libraries' matrix kernels are made for few warps, with much of the registers and shared memory

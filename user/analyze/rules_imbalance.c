@@ -182,11 +182,9 @@ static void judge_parties(struct rules_ctx *ctx, const struct parties *parties)
 	}
 	add_slowest(&note.evidence, ctx, parties, most, all_ns);
 	text_add(&note.suggestion, parties->remedy);
-	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
 	add_percent(&note.headline, note.share);
 	text_printf(&note.headline, " of the wall time is lost as %s", text_peek(&note.evidence));
-	rules_ctx_add(ctx, "Imbalance",
-		      note.share >= ctx->thresholds->imbalance_high ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "Imbalance", high_if(note.share >= ctx->thresholds->imbalance_high),
 		      note.share, &note);
 }
 

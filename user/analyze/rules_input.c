@@ -773,14 +773,12 @@ static void slow_pipeline(struct rules_ctx *ctx)
 		    as_count(ctx->process->steps.ends_count),
 		    ctx->process->steps.ends_count == 1 ? "" : "s");
 	add_feeder(&note.evidence, ctx);
-	text_printf(&note.headline, "%s: ", bottleneck_headline(BOTTLENECK_INPUT));
 	add_process_name(&note.headline, ctx->process);
 	text_printf(&note.headline, " waits for the next batch of tf.data, %s of the wall time",
 		    as_percent(share));
 	add_feeder(&note.headline, ctx);
 	location_after(&note.headline, "; it waits in ", note.place);
-	rules_ctx_add(ctx, "InputWait", share >= high ? FINDING_HIGH : FINDING_MEDIUM, share,
-		      &note);
+	rules_ctx_add(ctx, "InputWait", high_if(share >= high), share, &note);
 }
 
 void rules_input(struct rules_ctx *ctx)
@@ -812,15 +810,13 @@ void rules_input(struct rules_ctx *ctx)
 	add_batch(&note.evidence, ctx);
 	add_workers(&note.evidence, ctx, &loader);
 	add_data_cause(&note.evidence, ctx, &loader);
-	text_printf(&note.headline, "%s: %s of each %s step waits for the next batch",
-		    bottleneck_headline(BOTTLENECK_INPUT), as_percent(share),
-		    as_ns(ctx->process->steps.avg_ns));
+	text_printf(&note.headline, "%s of each %s step waits for the next batch",
+		    as_percent(share), as_ns(ctx->process->steps.avg_ns));
 	add_workers(&note.headline, ctx, &loader);
 	add_data_cause(&note.headline, ctx, &loader);
 	add_suggestion(&note, ctx, &loader);
 	rules_ctx_add(ctx, "DataBound",
 		      loader.keeps_up && is_handover(ctx) ? FINDING_LOW
-		      : share >= t->data_bound_high	  ? FINDING_HIGH
-							  : FINDING_MEDIUM,
+							  : high_if(share >= t->data_bound_high),
 		      share, &note);
 }

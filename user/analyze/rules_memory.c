@@ -136,8 +136,7 @@ static void leak_headline(struct text *text, const struct rules_ctx *ctx, const 
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	text_printf(text, "%s: %s keep%s ", bottleneck_headline(BOTTLENECK_MEMORY), subject,
-		    leak->places_count == 1 ? "s" : "");
+	text_printf(text, "%s keep%s ", subject, leak->places_count == 1 ? "s" : "");
 	if (steps->count)
 		text_printf(text, "%s a step, ",
 			    as_bytes(u64_of(leak->bytes_per_s * (double)steps->avg_ns / 1e9)));
@@ -461,7 +460,6 @@ static void growth_headline(struct text *text, const struct rules_ctx *ctx, cons
 {
 	const char *option = part == RSS_SHMEM ? NULL : growth_option_words(ctx->process);
 
-	text_printf(text, "%s: ", bottleneck_headline(BOTTLENECK_MEMORY));
 	if (part == RSS_SHMEM)
 		text_add(text, "shared memory (files of /dev/shm, memfd) in ");
 	add_process_name(text, ctx->process);
@@ -621,8 +619,7 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 	text_printf(&note.evidence, "; at %d ns per malloc and free, they take %s of one CPU",
 		    CHURN_PAIR_NS, as_percent(rate * CHURN_PAIR_NS / 1e9));
 	text_add(&note.suggestion, TRY_REUSE_BUFFERS);
-	rules_ctx_add(ctx, "MemoryChurn",
-		      rate >= ctx->thresholds->memory_churn_medium ? FINDING_MEDIUM : FINDING_LOW,
+	rules_ctx_add(ctx, "MemoryChurn", medium_if(rate >= ctx->thresholds->memory_churn_medium),
 		      rate, &note);
 }
 
@@ -673,8 +670,7 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 		    "in the kernel, without that of probes",
 		    as_bytes(u64_of(rate)), as_bytes(u64_of(size)), as_percent(system));
 	add_busiest(&note.evidence, ctx, memory, true);
-	rules_ctx_add(ctx, "TensorChurn",
-		      system >= ctx->thresholds->tensor_churn_medium ? FINDING_MEDIUM : FINDING_LOW,
+	rules_ctx_add(ctx, "TensorChurn", medium_if(system >= ctx->thresholds->tensor_churn_medium),
 		      system, &note);
 }
 

@@ -76,6 +76,6 @@ void rules_parallel(struct rules_ctx *ctx)
 	add_timed_share(&note.evidence, ctx->profile, ctx->process, worst->function,
 			worst->total_ns);
 	/* that all of it could be shared out is not known */
-	rules_ctx_add(ctx, "LowParallelEfficiency",
-		      gain >= thresholds->all_medium ? FINDING_MEDIUM : FINDING_LOW, gain, &note);
+	rules_ctx_add(ctx, "LowParallelEfficiency", medium_if(gain >= thresholds->all_medium), gain,
+		      &note);
 }

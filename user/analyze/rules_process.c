@@ -111,10 +111,7 @@ static void stopped(struct rules_ctx *ctx)
 	double share = thread && thread->wall_ns
 			       ? (double)thread->ns[ACCOUNT_STOPPED] / (double)thread->wall_ns
 			       : 0;
-	struct note note = {.bottleneck = BOTTLENECK_STOPPED,
-			    .gain_ns = share * rules_unit_ns(ctx),
-			    .confidence = 1,
-			    .share = share};
+	struct note note = rules_note(ctx, BOTTLENECK_STOPPED, share);
 
 	if (share < ctx->thresholds->stopped_medium || share <= 0)
 		return;
@@ -124,8 +121,7 @@ static void stopped(struct rules_ctx *ctx)
 		text_printf(&note.evidence, ", %llu time%s",
 			    (unsigned long long)thread->stops_count,
 			    thread->stops_count == 1 ? "" : "s");
-	rules_ctx_add(ctx, "Stopped",
-		      share >= ctx->thresholds->stopped_high ? FINDING_HIGH : FINDING_MEDIUM, share,
+	rules_ctx_add(ctx, "Stopped", high_if(share >= ctx->thresholds->stopped_high), share,
 		      &note);
 }
 
@@ -275,9 +271,8 @@ static void overhead(struct rules_ctx *ctx)
 			    as_slowdown(profile_observed_percent(&p->observed) / 100));
 	add_most_expensive(&note.evidence, p);
 	rules_ctx_add(ctx, "Overhead",
-		      slowdown >= t->overhead_high     ? FINDING_HIGH
-		      : slowdown >= t->overhead_medium ? FINDING_MEDIUM
-						       : FINDING_LOW,
+		      slowdown >= t->overhead_high ? FINDING_HIGH
+						   : medium_if(slowdown >= t->overhead_medium),
 		      100 * slowdown, &note);
 }
 

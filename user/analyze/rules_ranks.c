@@ -156,9 +156,8 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 	add_cause(&note.evidence, ctx, row, note.place);
 	add_cpus(&note.evidence, ctx, ranks, row);
 	add_arrivals(&note.evidence, ranks, row);
-	text_printf(&note.headline, "%s: rank %u holds up each step by %s of %s: ",
-		    bottleneck_headline(note.bottleneck), rank->rank, as_ns(u64_of(row->lead_ns)),
-		    as_ns(u64_of(row->step_ns)));
+	text_printf(&note.headline, "rank %u holds up each step by %s of %s: ", rank->rank,
+		    as_ns(u64_of(row->lead_ns)), as_ns(u64_of(row->step_ns)));
 	add_cause(&note.headline, ctx, row, note.place);
 	if (row->excess == TIME_RUNNABLE)
 		add_who_had_cpus(&note.headline, ctx);

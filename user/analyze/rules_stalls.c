@@ -214,8 +214,7 @@ static void write_periodic(struct note *note, const struct rules_ctx *ctx,
 		    as_ns(slow->ordinary_ns), slow->periodic_count, slow->expected_count,
 		    as_ns(u64_of(note->gain_ns)), as_percent(note->share));
 	add_cause(&note->evidence, ctx, cause);
-	text_printf(&note->headline, "%s: %s of each %s step, as ",
-		    bottleneck_headline(note->bottleneck), as_percent(note->share),
+	text_printf(&note->headline, "%s of each %s step, as ", as_percent(note->share),
 		    as_ns(steps->avg_ns));
 	add_period(&note->headline, slow, "");
 	if (cause->place && is_known(ctx, cause)) {
@@ -350,10 +349,9 @@ static void write_few(struct note *note, const struct rules_ctx *ctx, const stru
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	text_printf(&note->headline, "%s: %s of each %s step, as %s of %s steps take %s more%s",
-		    bottleneck_headline(note->bottleneck), as_percent(note->share),
-		    as_ns(steps->avg_ns), as_count(few->count), as_count(steps->times_count),
-		    as_ns(u64_of(few->extra_ns / (double)few->count)),
+	text_printf(&note->headline, "%s of each %s step, as %s of %s steps take %s more%s",
+		    as_percent(note->share), as_ns(steps->avg_ns), as_count(few->count),
+		    as_count(steps->times_count), as_ns(u64_of(few->extra_ns / (double)few->count)),
 		    few->count > 1 ? " on average" : "");
 	if (!is_known(ctx, cause) || !cause->place)
 		return;
@@ -440,7 +438,7 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 		return;
 	note.share = few.count ? few.share : share;
 	note.gain_ns = note.share * rules_unit_ns(ctx);
-	severity = share >= ctx->thresholds->uneven_steps_medium ? FINDING_MEDIUM : FINDING_LOW;
+	severity = medium_if(share >= ctx->thresholds->uneven_steps_medium);
 	if (few.count) {
 		severity = rules_severity(ctx, note.gain_ns);
 		write_few(&note, ctx, &few, &cause);
@@ -475,8 +473,7 @@ static void write_captured(struct note *note, const struct rules_ctx *ctx, uint6
 		    "the step for which this was recorded took %s, %.1f times the median of %s",
 		    as_ns(step_ns), (double)step_ns / (double)(median_ns ?: 1), as_ns(median_ns));
 	add_cause(&note->evidence, ctx, cause);
-	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),
-		    text_peek(&note->evidence));
+	text_add(&note->headline, text_peek(&note->evidence));
 	rules_suggest(note, ctx,
 		      is_mostly(cause, SLOW_STOPPED) ? TRY_STOPPED
 		      : lacks_cpus_mostly(cause)
@@ -531,8 +528,7 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 		location_after(&note->evidence, ", mostly as ", note->place);
 		text_add(&note->evidence, " allocates or asks for it");
 	}
-	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),
-		    text_peek(&note->evidence));
+	text_add(&note->headline, text_peek(&note->evidence));
 	text_printf(&note->evidence, " (%llu samples, standard error %.1f points)",
 		    (unsigned long long)collecting->count,
 		    collecting->error_ns / (double)ctx->driver->judged_ns * 100);

@@ -117,8 +117,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		text_printf(&note.evidence, " of %s on average", as_ns(row->avg_ns));
 	add_caller(&note.evidence, ctx, row);
 	rules_suggest(&note, ctx, remedy_text(kind));
-	rules_ctx_add(ctx, "SlowOperation",
-		      share >= ctx->thresholds->slow_operation_high ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "SlowOperation", high_if(share >= ctx->thresholds->slow_operation_high),
 		      share, &note);
 }
 
@@ -259,9 +258,7 @@ static void optimizer_bound(struct rules_ctx *ctx)
 		    as_ns(steps->phases[PROFILE_PHASE_OPTIMIZER] / steps->count),
 		    as_ns(steps->avg_ns));
 	rules_ctx_add(ctx, "OptimizerBound",
-		      share >= ctx->thresholds->optimizer_bound_medium ? FINDING_MEDIUM
-								       : FINDING_LOW,
-		      share, &note);
+		      medium_if(share >= ctx->thresholds->optimizer_bound_medium), share, &note);
 }
 
 void rules_steps(struct rules_ctx *ctx)
