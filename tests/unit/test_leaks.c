@@ -7,13 +7,20 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+static int judge_memory(struct memory_analysis *analysis, const struct profile_process *process,
+			const struct profile_memory *memory)
+{
+	struct rss_growth growth = growth_find(process, &rule_set_builtin.thresholds);
+
+	return leaks_judge(analysis, process, memory, &growth, &rule_set_builtin.thresholds);
+}
+
 static struct hotspot_trend judge(const struct memory_scene *s)
 {
 	struct memory_analysis analysis = {0};
 	struct hotspot_trend trend;
 
-	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory, &rule_set_builtin.thresholds),
-		     0);
+	cr_assert_eq(judge_memory(&analysis, &s->process, &s->memory), 0);
 	cr_expect_null(analysis.unjudged, "%s", analysis.unjudged);
 	trend = analysis.trends[0];
 	cr_expect_eq(analysis.leaks_count, trend.leak);
@@ -412,8 +419,7 @@ static const char *why_not(const struct memory_scene *s)
 	struct memory_analysis analysis = {0};
 	const char *why;
 
-	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory, &rule_set_builtin.thresholds),
-		     0);
+	cr_assert_eq(judge_memory(&analysis, &s->process, &s->memory), 0);
 	why = analysis.unjudged;
 	cr_expect(!why || !analysis.trends[0].leak);
 	cr_expect_eq(analysis.trends[0].slope_bytes_per_s < 0, why != NULL);
@@ -578,9 +584,7 @@ Test(leaks, places_that_share_their_blocks)
 		a->live_count -= b->live_count;
 		a->left_out_count = b->left_out_count = left_out;
 		s.memory.hotspots_count = 2;
-		cr_assert_eq(leaks_judge(&analysis, &s.process, &s.memory,
-					 &rule_set_builtin.thresholds),
-			     0);
+		cr_assert_eq(judge_memory(&analysis, &s.process, &s.memory), 0);
 		cr_expect_eq(analysis.trends[0].leak, left_out == 1);
 		cr_expect_eq(analysis.leaks_count, 2 * left_out);
 		memory_analysis_clear(&analysis);
@@ -605,9 +609,7 @@ Test(leaks, few_large_blocks_beside_many_small_ones)
 		s.memory.frees_inferred = true;
 		for (uint64_t k = 0; k < 8; k++)
 			s.usage[k].rss_bytes = (1 << 30) + (k << 20);
-		cr_assert_eq(leaks_judge(&analysis, &s.process, &s.memory,
-					 &rule_set_builtin.thresholds),
-			     0);
+		cr_assert_eq(judge_memory(&analysis, &s.process, &s.memory), 0);
 		cr_expect_eq(analysis.trends[0].leak, many == 1);
 		memory_analysis_clear(&analysis);
 	}

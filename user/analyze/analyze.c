@@ -246,7 +246,7 @@ static void complete(struct note *note, const struct rules_ctx *ctx, const char 
 
 	if (!note->subject.length)
 		add_process_name(&note->subject, ctx->process);
-	if (headline.length) {
+	if (headline.length && !headline.failed) {
 		note->headline = (struct text){0};
 		text_printf(&note->headline, "%s: %s",
 			    note->headline_class ?: bottleneck_headline(note->bottleneck),
@@ -300,78 +300,77 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 	ctx->findings[ctx->findings_count++] = finding;
 }
 
+/* A rule adds what it finds about a process. */
+static const struct rule {
+	void (*find)(struct rules_ctx *ctx);
+	bool of_brief; /* also of a process that was recorded too briefly to judge shares */
+	bool of_main;  /* only of the main process: it is about the whole capture */
+} all_rules[] = {
+	{.find = rules_functions, .of_brief = true},
+	{.find = rules_process},
+	{.find = rules_contention, .of_brief = true},
+	{.find = rules_parallel, .of_brief = true},
+	{.find = rules_imbalance},
+	{.find = rules_driver},
+	{.find = rules_input, .of_brief = true},
+	{.find = rules_steps, .of_brief = true},
+	{.find = rules_stalls, .of_brief = true},
+	{.find = rules_compute},
+	{.find = rules_operators},
+	{.find = rules_compile},
+	{.find = rules_gpu},
+	{.find = rules_memory, .of_brief = true},
+	{.find = rules_heap},
+	{.find = rules_limits, .of_brief = true},
+	{.find = rules_fragmentation, .of_brief = true},
+	{.find = rules_capture, .of_brief = true, .of_main = true},
+	/* it names the places of the other findings */
+	{.find = rules_straggler, .of_brief = true},
+};
+
 /* A launcher only waits, as it should; its own work is not the job. */
-static void apply_rules(struct rules_ctx *ctx, const struct ranks *ranks)
+static void apply_rules(struct rules_ctx *ctx)
 {
-	if (ctx->role == PROCESS_LAUNCHER) {
-		rules_own(ctx);
-		rules_rank(ctx);
-		return;
-	}
-	rules_functions(ctx);
-	rules_process(ctx);
-	rules_contention(ctx);
-	rules_parallel(ctx);
-	rules_imbalance(ctx);
-	rules_driver(ctx);
-	rules_input(ctx);
-	rules_steps(ctx);
-	rules_stalls(ctx);
-	rules_compute(ctx);
-	rules_operators(ctx);
-	rules_compile(ctx);
-	rules_gpu(ctx);
-	rules_memory(ctx);
-	rules_heap(ctx);
-	rules_limits(ctx);
-	rules_fragmentation(ctx);
-	if (ctx->is_main)
-		rules_capture(ctx);
-	rules_straggler(ctx, ranks);
+	bool is_brief = rules_is_short(ctx);
+
+	for (size_t i = 0; i < sizeof(all_rules) / sizeof(all_rules[0]); i++)
+		if (ctx->role != PROCESS_LAUNCHER && (all_rules[i].of_brief || !is_brief) &&
+		    (!all_rules[i].of_main || ctx->is_main))
+			all_rules[i].find(ctx);
 	rules_own(ctx);
 	rules_rank(ctx);
 }
 
-static int judge_memory(const struct rule_set *rules, const struct profile_process *process,
-			struct process_analysis *out)
+/* ctx: of the process, with what was found of it before. */
+static int analyze_process(struct rules_ctx *ctx, struct process_analysis *out)
 {
+	const struct profile_process *process = ctx->process;
 	int err = 0;
 
+	out->growth = growth_find(process, ctx->thresholds);
 	out->memory = calloc(process->memory_count + 1, sizeof(*out->memory));
-	if (!out->memory)
+	if (!out->memory || parallel_functions_find(&out->parallel, process, ctx->driver->tid))
 		return -ENOMEM;
 	out->memory_count = process->memory_count;
 	for (size_t i = 0; i < process->memory_count && !err; i++)
-		err = leaks_judge(&out->memory[i], process, &process->memory[i],
-				  &rules->thresholds);
-	return err;
-}
-
-/* ctx: of the process, with what was found of it before. */
-static int analyze_process(struct rules_ctx *ctx, const struct ranks *ranks,
-			   struct process_analysis *out)
-{
-	if (judge_memory(ctx->rules, ctx->process, out) ||
-	    parallel_functions_find(&out->parallel, ctx->process, ctx->driver->tid))
-		return -ENOMEM;
+		err = leaks_judge(&out->memory[i], process, &process->memory[i], &out->growth,
+				  ctx->thresholds);
+	if (err)
+		return err;
 	ctx->memory = out->memory;
+	ctx->growth = &out->growth;
 	ctx->account = &out->account;
 	ctx->time = &out->time;
 	ctx->parallel = &out->parallel;
 	ctx->requests = requests_find(ctx);
-	if (!is_compiler_of_another(ctx->profile, ctx->process))
-		apply_rules(ctx, ranks);
+	if (!is_compiler_of_another(ctx->profile, process))
+		apply_rules(ctx);
 	out->silenced_count = ctx->silenced_count;
 	out->findings = ctx->findings;
 	out->findings_count = ctx->findings_count;
-	if (ctx->failed)
-		return -ENOMEM;
-	if (ctx->process->calls_count == 0) {
-		out->silence = silence_of(ctx->profile, ctx->process, &out->account);
-		if (!out->silence)
-			return -ENOMEM;
-	}
-	return 0;
+	if (!process->calls_count)
+		out->silence = silence_of(ctx->profile, process, &out->account);
+	return ctx->failed || (!process->calls_count && !out->silence) ? -ENOMEM : 0;
 }
 
 static bool is_job(const struct analysis *analysis, const struct profile *profile,
@@ -535,9 +534,10 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 					.role = out->role,
 					.is_main = process == main,
 					.is_minor = is_minor(process, main),
+					.ranks = &analysis->ranks,
 					.evidence_lost = evidence_lost};
 
-		if (analyze_process(&ctx, &analysis->ranks, out))
+		if (analyze_process(&ctx, out))
 			goto fail;
 		analysis->silenced_count += out->silenced_count;
 	}

@@ -114,6 +114,7 @@ struct analysis {
 		struct parallel_functions parallel;
 		struct memory_analysis *memory; /* same index as profile_process.memory */
 		size_t memory_count;
+		struct rss_growth growth; /* of resident memory */
 	} * processes;
 	size_t processes_count;
 	/* The problem that the verdict names: shown first. NULL: no problem was found. */

@@ -14,20 +14,14 @@ struct span {
 	size_t from, to;
 };
 
-static size_t first_alloc_window(const struct profile_process *process,
-				 const struct profile_memory *memory)
-{
-	if (process->from_ns <= memory->alloc_windows_from_ns)
-		return 0;
-	return (size_t)((process->from_ns - memory->alloc_windows_from_ns) /
-			memory->alloc_window_ns);
-}
-
 static struct span span_of(const struct profile_process *process,
 			   const struct profile_memory *memory)
 {
-	size_t first = first_alloc_window(process, memory), count = memory->alloc_windows_count;
+	size_t first = 0, count = memory->alloc_windows_count;
 
+	if (process->from_ns > memory->alloc_windows_from_ns)
+		first = (size_t)((process->from_ns - memory->alloc_windows_from_ns) /
+				 memory->alloc_window_ns);
 	if (count > PROFILE_ALLOC_WINDOWS || first >= count)
 		return (struct span){0};
 	return (struct span){first + (count - first + 3) / 4, count - 1};
@@ -82,6 +76,7 @@ static double progress_at(const struct profile_memory *memory, uint64_t time_ns,
 /* The judged windows' ends, and where the first begins. */
 struct course {
 	const struct thresholds *thresholds;
+	double rss_per_s; /* growth of resident memory; < 0: not known */
 	struct span span;
 	size_t count;
 	double progress[TREND_POINTS];
@@ -108,15 +103,6 @@ static void course_of(const struct profile_process *process, const struct profil
 		course->rate = progress_at(memory, process->to_ns, &at) * 1e9 / (double)wall_ns;
 	else
 		course->rate = 1e9;
-}
-
-/* Bytes kept up to each end. */
-static void sum_kept(const struct course *course, const struct profile_hotspot *hotspot,
-		     double *kept)
-{
-	kept[0] = 0;
-	for (size_t i = 1; i < course->count; i++)
-		kept[i] = kept[i - 1] + (double)hotspot->kept_windows[course->span.from + i - 1];
 }
 
 /* Bytes kept up to a progress, on the line through the ends. */
@@ -268,29 +254,6 @@ static double kept_by_work(const struct profile_process *process,
 	       (kept[i] - kept[i - 1]) * (middle - done[i - 1]) / (done[i] - done[i - 1]);
 }
 
-static bool levels_off(const struct profile_process *process, const struct profile_memory *memory,
-		       const struct profile_hotspot *hotspot, const struct course *course,
-		       const double *kept)
-{
-	double middle = (course->progress[0] + course->progress[course->count - 1]) / 2;
-	double all = kept[course->count - 1], early = kept_at(course, kept, middle);
-
-	if (slows_down(course, memory, hotspot, early, all - early))
-		return true;
-	early = kept_by_work(process, memory, course, kept);
-	return early >= 0 && slows_down(course, memory, hotspot, early, all - early);
-}
-
-/* Bytes that lived at the end of a window and were freed since. */
-static double gone_since(const struct profile_hotspot *hotspot, size_t alloc_window)
-{
-	double gone = (double)hotspot->live_windows[alloc_window];
-
-	for (size_t i = 0; i <= alloc_window; i++)
-		gone -= (double)hotspot->kept_windows[i];
-	return gone;
-}
-
 /* Blocks go after a long life while others come? The least of what went since the windows of the
  * third quarter: so the blocks of a step are not taken for it. */
 static bool is_queue(const struct profile_process *process, const struct profile_hotspot *hotspot,
@@ -303,8 +266,14 @@ static bool is_queue(const struct profile_process *process, const struct profile
 	    (double)hotspot->lifetime_ns <
 		    course->thresholds->memory_leak_lifetime * (double)profile_wall_ns(process))
 		return false;
-	for (size_t i = from; i < to; i++)
-		gone = fmin(gone, gone_since(hotspot, course->span.from + i));
+	for (size_t i = from; i < to; i++) {
+		/* of the bytes that lived at the end of a window, those that were freed since */
+		double freed = (double)hotspot->live_windows[course->span.from + i];
+
+		for (size_t k = 0; k <= course->span.from + i; k++)
+			freed -= (double)hotspot->kept_windows[k];
+		gone = fmin(gone, freed);
+	}
 	return gone >= course->thresholds->memory_leak_replaced * (kept[last] - kept[to]);
 }
 
@@ -320,18 +289,6 @@ static double blocks_kept(const struct profile_hotspot *hotspot, const struct sp
 		       : 0;
 }
 
-/* Growth of resident memory per second; < 0: not known. It does not include a GPU's blocks, and the
- * blocks of the program's own allocators may be parts of larger ones. */
-static double rss_slope(const struct profile_process *process, const struct profile_memory *memory)
-{
-	struct line line = trend_rss(process, false);
-
-	if (!line.points_count || memory->domain == PERFX_DOMAIN_GPU ||
-	    memory->domain == PERFX_DOMAIN_USER)
-		return -1;
-	return fmax(line.per_s, 0);
-}
-
 /* Fewer blocks than that are no leak where frees are inferred: of a place whose memory others use
  * again a few stay in the account for long. */
 #define LEAK_BLOCKS_INFERRED 20
@@ -341,24 +298,6 @@ static double rss_slope(const struct profile_process *process, const struct prof
 #define LEAK_PART_INFERRED 0.25
 
 enum rss_view { RSS_CANNOT_TELL, RSS_CONFIRMS, RSS_DENIES };
-
-/* Growth too small to be seen in resident memory says nothing. Where frees are inferred, it has to
- * be seen there: blocks from before the recording are freed unseen, and new ones, which take their
- * place, overlap none that is known. */
-static enum rss_view view_of_rss(const struct profile_process *process,
-				 const struct profile_memory *memory, double slope,
-				 const struct thresholds *thresholds)
-{
-	double rss = rss_slope(process, memory);
-	double growth = slope * (double)profile_wall_ns(process) / 1e9;
-	double share =
-		memory->sampled ? thresholds->memory_leak_rss_sampled : thresholds->memory_leak_rss;
-
-	if (rss < 0 ||
-	    (!memory->frees_inferred && growth < share * (double)process->points[0].rss_bytes))
-		return RSS_CANNOT_TELL;
-	return rss < thresholds->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
-}
 
 /* Lost frees, and old blocks that went while these came, could be all of it. */
 static bool is_explained(const struct profile_memory *memory, double blocks,
@@ -375,21 +314,52 @@ static bool is_explained(const struct profile_memory *memory, double blocks,
 	       blocks < course->thresholds->memory_leak_replaced_blocks * replaced;
 }
 
+/* Growth too small to be seen in resident memory says nothing. Where frees are inferred, it has to
+ * be seen there: blocks from before the recording are freed unseen, and new ones, which take their
+ * place, overlap none that is known. */
+static enum rss_view view_of_rss(const struct profile_process *process,
+				 const struct profile_memory *memory, double slope,
+				 const struct course *course)
+{
+	const struct thresholds *t = course->thresholds;
+	double growth = slope * (double)profile_wall_ns(process) / 1e9;
+	double share = memory->sampled ? t->memory_leak_rss_sampled : t->memory_leak_rss;
+
+	if (course->rss_per_s < 0 ||
+	    (!memory->frees_inferred && growth < share * (double)process->points[0].rss_bytes))
+		return RSS_CANNOT_TELL;
+	return course->rss_per_s < t->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
+}
+
+/* Does it keep less in the second half, of its progress or of its work? */
+static bool levels_off(const struct profile_process *process, const struct profile_memory *memory,
+		       const struct profile_hotspot *hotspot, const struct course *course,
+		       const double *kept)
+{
+	double middle = (course->progress[0] + course->progress[course->count - 1]) / 2;
+	double all = kept[course->count - 1], early = kept_at(course, kept, middle);
+	double by_work = kept_by_work(process, memory, course, kept);
+
+	return slows_down(course, memory, hotspot, early, all - early) ||
+	       (by_work >= 0 && slows_down(course, memory, hotspot, by_work, all - by_work));
+}
+
 static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 					  const struct profile_memory *memory,
 					  const struct profile_hotspot *hotspot,
 					  const struct course *course)
 {
-	double kept[TREND_POINTS], by_progress, slope;
+	double kept[TREND_POINTS] = {0}, by_progress, slope; /* kept: up to each end */
 	struct hotspot_trend trend = {0};
 	enum rss_view rss;
 
-	sum_kept(course, hotspot, kept);
+	for (size_t i = 1; i < course->count; i++)
+		kept[i] = kept[i - 1] + (double)hotspot->kept_windows[course->span.from + i - 1];
 	if (kept[course->count - 1] <= 0)
 		return trend;
 	by_progress = trend_theil_sen(course->progress, kept, course->count);
 	slope = by_progress * course->rate;
-	rss = view_of_rss(process, memory, slope, course->thresholds);
+	rss = view_of_rss(process, memory, slope, course);
 	trend.slope_bytes_per_s = slope;
 	trend.leak = slope * 3600 >= course->thresholds->memory_leak_low &&
 		     slope * (double)profile_wall_ns(process) / 1e9 >=
@@ -467,45 +437,44 @@ static void judge_shared(struct memory_analysis *analysis, const struct profile_
 	}
 }
 
-static void forget_leaks(struct memory_analysis *analysis, const struct profile_memory *memory)
-{
-	for (size_t i = 0; i < memory->hotspots_count; i++)
-		analysis->trends[i].leak = analysis->trends[i].unseen = false;
-	analysis->leaks_count = 0;
-	analysis->leaks_bytes_per_s = 0;
-}
-
 int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
-		const struct profile_memory *memory, const struct thresholds *thresholds)
+		const struct profile_memory *memory, const struct rss_growth *growth,
+		const struct thresholds *thresholds)
 {
-	struct course course = {.thresholds = thresholds};
+	struct course course = {.thresholds = thresholds, .rss_per_s = -1};
+	const struct line *rss = &growth->parts[RSS_ALL];
 
+	/* it has no blocks of a GPU; those of the program's own allocators may be parts of larger
+	 * ones */
+	if (rss->points_count && memory->domain != PERFX_DOMAIN_GPU &&
+	    memory->domain != PERFX_DOMAIN_USER)
+		course.rss_per_s = fmax(rss->per_s, 0);
 	analysis->trends = calloc(memory->hotspots_count + 1, sizeof(*analysis->trends));
 	if (!analysis->trends)
 		return -ENOMEM;
 	analysis->unjudged = why_unjudged(process, memory, thresholds);
-	if (!analysis->unjudged)
-		course_of(process, memory, &course);
-	for (size_t i = 0; i < memory->hotspots_count; i++) {
-		struct hotspot_trend *trend = &analysis->trends[i];
-
-		if (analysis->unjudged) {
-			trend->slope_bytes_per_s = -1;
-			continue;
-		}
-		*trend = judge_hotspot(process, memory, &memory->hotspots[i], &course);
+	if (analysis->unjudged) {
+		for (size_t i = 0; i < memory->hotspots_count; i++)
+			analysis->trends[i].slope_bytes_per_s = -1;
+		return 0;
 	}
-	if (!analysis->unjudged)
-		judge_shared(analysis, process, memory, &course);
+	course_of(process, memory, &course);
+	for (size_t i = 0; i < memory->hotspots_count; i++)
+		analysis->trends[i] = judge_hotspot(process, memory, &memory->hotspots[i], &course);
+	judge_shared(analysis, process, memory, &course);
 	for (size_t i = 0; i < memory->hotspots_count; i++) {
 		const struct hotspot_trend *trend = &analysis->trends[i];
 
 		analysis->leaks_count += trend->leak;
 		analysis->leaks_bytes_per_s += trend->leak ? trend->slope_bytes_per_s : 0;
 	}
-	if (memory->frees_inferred &&
-	    analysis->leaks_bytes_per_s < LEAK_PART_INFERRED * rss_slope(process, memory))
-		forget_leaks(analysis, memory);
+	if (!memory->frees_inferred ||
+	    analysis->leaks_bytes_per_s >= LEAK_PART_INFERRED * course.rss_per_s)
+		return 0;
+	for (size_t i = 0; i < memory->hotspots_count; i++)
+		analysis->trends[i].leak = analysis->trends[i].unseen = false;
+	analysis->leaks_count = 0;
+	analysis->leaks_bytes_per_s = 0;
 	return 0;
 }
 
@@ -534,40 +503,12 @@ double trend_theil_sen(const double *x, const double *y, size_t count)
 /* It must grow in each of so many parts of its time. */
 #define GROWTH_PARTS 8
 
-uint64_t rss_of(const struct profile_usage_point *point, enum rss_part part)
+/* PROFILE_ABSENT: not known. */
+static uint64_t rss_of(const struct profile_usage_point *point, enum rss_part part)
 {
-	switch (part) {
-	case RSS_ANON:
-		return point->rss_anon_bytes;
-	case RSS_SHMEM:
-		return point->rss_shmem_bytes;
-	case RSS_ALL:
-		break;
-	}
-	return point->rss_bytes;
-}
-
-/* Up to where a process that has exited began to free its memory: that says nothing of its life. */
-static size_t count_points(const struct profile_process *p, enum rss_part part)
-{
-	size_t count = p->points_count;
-
-	while (p->exited && count > 1 &&
-	       rss_of(&p->points[count - 1], part) < rss_of(&p->points[count - 2], part))
-		count--;
-	return count;
-}
-
-static bool is_usable(const struct profile_process *p, size_t count, enum rss_part part)
-{
-	if (count < RSS_POINTS)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		if (rss_of(&p->points[i], part) == PROFILE_ABSENT ||
-		    (i && p->points[i].time_ns <= p->points[i - 1].time_ns))
-			return false;
-	}
-	return true;
+	return part == RSS_ANON	   ? point->rss_anon_bytes
+	       : part == RSS_SHMEM ? point->rss_shmem_bytes
+				   : point->rss_bytes;
 }
 
 /* Least squares through the samples [from, to): growth a second and straightness alone. */
@@ -598,40 +539,6 @@ static struct line fit_line(const struct profile_process *p, size_t from, size_t
 	return line;
 }
 
-/* The least growth a second in a part, which begins at the last sample of the one before. */
-static double slowest_part(const struct profile_process *p, size_t count, enum rss_part part)
-{
-	double slowest = INFINITY;
-
-	for (size_t i = 0; i < GROWTH_PARTS; i++) {
-		size_t from = i * count / GROWTH_PARTS, to = (i + 1) * count / GROWTH_PARTS;
-
-		from -= from > 0;
-		to = to < from + 2 ? from + 2 : to;
-		slowest = fmin(slowest, fit_line(p, from, to, part).per_s);
-	}
-	return slowest;
-}
-
-struct line trend_rss(const struct profile_process *p, enum rss_part part)
-{
-	size_t count = count_points(p, part);
-	struct line line = {0};
-	uint64_t ns;
-
-	if (!is_usable(p, count, part))
-		return line;
-	ns = p->points[count - 1].time_ns - p->points[0].time_ns;
-	line = fit_line(p, 0, count, part);
-	line.growth = line.per_s * (double)ns / 1e9;
-	line.first = (double)rss_of(&p->points[0], part);
-	line.early = fit_line(p, 0, (count + 1) / 2, part).per_s;
-	line.late = fit_line(p, count / 2, count, part).per_s;
-	line.slowest = slowest_part(p, count, part);
-	line.points_count = count;
-	return line;
-}
-
 const char *growth_option(const struct profile_process *process)
 {
 	const char *option = "--memory all";
@@ -655,40 +562,64 @@ const char *growth_option_words(const struct profile_process *process)
 	return option ? "--memory all shows where" : NULL;
 }
 
-bool growth_is_steady(const struct line *line, const struct thresholds *thresholds)
+static struct line trend_rss(const struct profile_process *p, enum rss_part part,
+			     const struct thresholds *thresholds)
 {
-	return line->points_count && line->growth >= thresholds->memory_growth_bytes &&
-	       line->straightness >= thresholds->memory_growth_straightness &&
-	       line->late >= thresholds->memory_growth_halves * line->early &&
-	       line->slowest >= thresholds->memory_growth_part * line->per_s;
+	const struct profile_usage_point *points = p->points;
+	size_t count = p->points_count;
+	struct line line = {0};
+
+	/* up to where a process that has exited began to free its memory */
+	while (p->exited && count > 1 &&
+	       rss_of(&points[count - 1], part) < rss_of(&points[count - 2], part))
+		count--;
+	if (count < RSS_POINTS)
+		return line;
+	for (size_t i = 0; i < count; i++)
+		if (rss_of(&points[i], part) == PROFILE_ABSENT ||
+		    (i && points[i].time_ns <= points[i - 1].time_ns))
+			return line;
+	line = fit_line(p, 0, count, part);
+	line.growth = line.per_s * (double)(points[count - 1].time_ns - points[0].time_ns) / 1e9;
+	line.first = (double)rss_of(&points[0], part);
+	line.last = (double)rss_of(&points[count - 1], part);
+	line.early = fit_line(p, 0, (count + 1) / 2, part).per_s;
+	line.late = fit_line(p, count / 2, count, part).per_s;
+	line.slowest = INFINITY;
+	for (size_t i = 0; i < GROWTH_PARTS; i++) {
+		/* a part begins at the last sample of the one before */
+		size_t from = i * count / GROWTH_PARTS, to = (i + 1) * count / GROWTH_PARTS;
+
+		from -= from > 0;
+		to = to < from + 2 ? from + 2 : to;
+		line.slowest = fmin(line.slowest, fit_line(p, from, to, part).per_s);
+	}
+	line.points_count = count;
+	line.is_steady = line.growth >= thresholds->memory_growth_bytes &&
+			 line.straightness >= thresholds->memory_growth_straightness &&
+			 line.late >= thresholds->memory_growth_halves * line.early &&
+			 line.slowest >= thresholds->memory_growth_part * line.per_s;
+	return line;
 }
 
-/* Pages of files that are mapped: the kernel takes them back when memory is short. */
-static bool is_of_files(const struct line *all, const struct line *anon, const struct line *shmem)
+struct rss_growth growth_find(const struct profile_process *process,
+			      const struct thresholds *thresholds)
 {
-	double rest = all->growth - anon->growth;
+	struct rss_growth growth = {0};
+	const struct line *all = &growth.parts[RSS_ALL], *anon = &growth.parts[RSS_ANON];
+	const struct line *shmem = &growth.parts[RSS_SHMEM];
+	double rest;
+	bool of_files;
 
-	return anon->points_count && shmem->points_count && rest >= all->growth / 2 &&
-	       shmem->growth < rest / 2;
-}
-
-bool growth_find(struct line *line, enum rss_part *part, const struct profile_process *process,
-		 const struct thresholds *thresholds)
-{
-	struct line all = trend_rss(process, RSS_ALL), anon = trend_rss(process, RSS_ANON);
-	struct line shmem = trend_rss(process, RSS_SHMEM);
-
-	if (growth_is_steady(&shmem, thresholds) && 2 * shmem.growth >= all.growth) {
-		*line = shmem;
-		*part = RSS_SHMEM;
-		return true;
-	}
-	if (growth_is_steady(&all, thresholds) && !is_of_files(&all, &anon, &shmem)) {
-		*line = all;
-		*part = RSS_ALL;
-		return true;
-	}
-	*line = anon;
-	*part = RSS_ANON;
-	return growth_is_steady(line, thresholds);
+	for (int part = 0; part < RSS_PARTS; part++)
+		growth.parts[part] = trend_rss(process, (enum rss_part)part, thresholds);
+	/* pages of files that are mapped: the kernel takes them back when memory is short */
+	rest = all->growth - anon->growth;
+	of_files = anon->points_count && shmem->points_count && rest >= all->growth / 2 &&
+		   shmem->growth < rest / 2;
+	growth.part = shmem->is_steady && 2 * shmem->growth >= all->growth ? RSS_SHMEM
+		      : all->is_steady && !of_files			   ? RSS_ALL
+									   : RSS_ANON;
+	growth.grows = growth.parts[growth.part].is_steady;
+	return growth;
 }

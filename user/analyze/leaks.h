@@ -55,11 +55,6 @@ struct memory_analysis {
 	double leaks_bytes_per_s; /* their sum */
 };
 
-/* By the thresholds of MemoryLeak. 0 or -ENOMEM; memory_analysis_clear either way. */
-int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
-		const struct profile_memory *memory, const struct thresholds *thresholds);
-void memory_analysis_clear(struct memory_analysis *analysis);
-
 #define TREND_POINTS (PROFILE_ALLOC_WINDOWS + 1)
 
 /* Theil and Sen's slope through (x[0], y[0]), (x[1], y[1]), …, x ascending: at most TREND_POINTS of
@@ -70,36 +65,42 @@ double trend_theil_sen(const double *x, const double *y, size_t count);
 struct line {
 	double growth;	     /* over the whole series, bytes */
 	double straightness; /* R² */
-	double first;	     /* bytes at its beginning, as measured */
+	double first, last;  /* bytes at its ends, as measured */
 	double per_s;	     /* the same growth, bytes a second */
 	double early, late;  /* growth in its first and second half, bytes a second */
 	double slowest;	     /* the least growth in an eighth of it, bytes a second */
 	size_t points_count; /* 0: there is no line */
+	bool is_steady;	     /* grows all the time, by more than its samples scatter */
 };
-
-/* Does memory grow all the time, by more than its samples scatter? By the thresholds of
- * MemoryGrowth. */
-bool growth_is_steady(const struct line *line, const struct thresholds *thresholds);
 
 enum rss_part {
 	RSS_ALL = 0,
 	RSS_ANON,
 	RSS_SHMEM, /* of files in memory, which processes share: /dev/shm, memfd */
+	RSS_PARTS
 };
 
-/* The part that grows: shared memory, if it is most of it; else all of resident memory or, where
- * pages of files come and go, the anonymous part. False: none. */
-bool growth_find(struct line *line, enum rss_part *part, const struct profile_process *process,
-		 const struct thresholds *thresholds);
+struct rss_growth {
+	struct line parts[RSS_PARTS];
+	/* Does resident memory grow, and which part of it: shared memory if it is most of the
+	 * growth; else all or, where pages of files come and go, the anonymous part. */
+	bool grows;
+	enum rss_part part;
+};
+
+/* By the thresholds of MemoryGrowth. */
+struct rss_growth growth_find(const struct profile_process *process,
+			      const struct thresholds *thresholds);
+
+/* By the thresholds of MemoryLeak. 0 or -ENOMEM; memory_analysis_clear either way. */
+int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
+		const struct profile_memory *memory, const struct rss_growth *growth,
+		const struct thresholds *thresholds);
+void memory_analysis_clear(struct memory_analysis *analysis);
 
 /* The option that shows where memory grows, such as "--memory all"; NULL: it was given. Static. */
 const char *growth_option(const struct profile_process *process);
 /* "--memory all shows where", as that; it is not known that what grows are tensors. */
 const char *growth_option_words(const struct profile_process *process);
-
-/* Bytes of that part in a sample; PROFILE_ABSENT: not known. */
-uint64_t rss_of(const struct profile_usage_point *point, enum rss_part part);
-/* Least squares through the samples of resident memory. */
-struct line trend_rss(const struct profile_process *process, enum rss_part part);
 
 #endif

@@ -312,7 +312,7 @@ void rules_compile(struct rules_ctx *ctx)
 	double error, least;
 	bool steady;
 
-	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
+	if (!ctx->driver->wall_ns)
 		return;
 	find_compilation(&found, ctx, true);
 	steady = !is_first(ctx, &found);

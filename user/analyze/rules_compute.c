@@ -397,7 +397,7 @@ static void float64(struct rules_ctx *ctx)
 
 void rules_compute(struct rules_ctx *ctx)
 {
-	if (!ctx->process->compute.measured || rules_is_short(ctx))
+	if (!ctx->process->compute.measured)
 		return;
 	unread_compute(ctx);
 	low_utilization(ctx);

@@ -23,11 +23,13 @@ struct rules_ctx {
 	const struct rule_set *rules;
 	const struct thresholds *thresholds; /* of the rules */
 	const struct profile_process *process;
-	const struct memory_analysis *memory;	   /* same index as process->memory */
+	const struct memory_analysis *memory; /* same index as process->memory */
+	const struct rss_growth *growth;
 	const struct parallel_functions *parallel; /* called by that thread */
 	const struct process_account *account;
 	const struct driver *driver;  /* what its main thread does */
 	const struct step_time *time; /* where a step's time goes */
+	const struct ranks *ranks;    /* of all jobs */
 	struct requests requests;
 	enum process_role role;
 	bool is_main;	    /* the process that what concerns the whole capture is said about */
@@ -109,7 +111,7 @@ void rules_fragmentation(struct rules_ctx *ctx);
 void rules_limits(struct rules_ctx *ctx); /* how near memory is to a limit */
 void rules_capture(struct rules_ctx *ctx);
 /* Do the other ranks of its job wait for it? After the other rules, for it names their places. */
-void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks);
+void rules_straggler(struct rules_ctx *ctx);
 
 /* Questions that several rules ask. Was the process recorded too briefly to judge shares? Does it
  * only feed its parent? Does it use hardly any CPU? Do its steps wait for data? */

@@ -714,7 +714,7 @@ static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule 
 
 void rules_driver(struct rules_ctx *ctx)
 {
-	if (rules_is_short(ctx) || !ctx->driver->wall_ns || rules_is_helper(ctx))
+	if (!ctx->driver->wall_ns || rules_is_helper(ctx))
 		return;
 	/* a loader's worker is judged by what its parent waits for */
 	if (rules_is_worker(ctx) && !ctx->process->steps.count)

@@ -466,7 +466,7 @@ static void clocks_throttled(struct rules_ctx *ctx)
 
 void rules_gpu(struct rules_ctx *ctx)
 {
-	if (!ctx->process->gpu.used || rules_is_short(ctx))
+	if (!ctx->process->gpu.used)
 		return;
 	launch_bound(ctx);
 	starved(ctx);

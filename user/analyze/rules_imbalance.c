@@ -197,8 +197,6 @@ void rules_imbalance(struct rules_ctx *ctx)
 				  .time = "the regions' time",
 				  .remedy = TRY_OPENMP_SCHEDULE};
 
-	if (rules_is_short(ctx))
-		return;
 	barrier.list = calloc(room + 1, sizeof(*barrier.list));
 	regions.list = calloc(room + 1, sizeof(*regions.list));
 	if (barrier.list && regions.list) {

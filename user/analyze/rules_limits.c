@@ -24,14 +24,6 @@ struct memory_limit {
 /* Fewer samples of a GPU show no trend. */
 #define DEVICE_POINTS 8
 
-static double growth_per_s(const struct rules_ctx *ctx)
-{
-	struct line line = trend_rss(ctx->process, RSS_ANON);
-
-	return growth_is_steady(&line, ctx->thresholds) ? rate_of(ctx->process, u64_of(line.growth))
-							: 0;
-}
-
 static double rate_between(const struct profile_gpu_point *from, const struct profile_gpu_point *to)
 {
 	if (from->memory_used_bytes == PROFILE_ABSENT || to->memory_used_bytes == PROFILE_ABSENT ||
@@ -167,7 +159,8 @@ static bool is_nearer(const struct memory_limit *limit, const struct memory_limi
 void rules_limits(struct rules_ctx *ctx)
 {
 	const struct profile_limits *limits = &ctx->process->limits;
-	double bytes_per_s = growth_per_s(ctx);
+	const struct line *growth = &ctx->growth->parts[RSS_ANON];
+	double bytes_per_s = growth->is_steady ? rate_of(ctx->process, u64_of(growth->growth)) : 0;
 	const struct memory_limit all[] = {
 		{.words = "the memory limit of its cgroup (memory.max)",
 		 .remedy = "The kernel ends a program that passes it: raise the limit, or use less",

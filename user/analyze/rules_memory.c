@@ -90,12 +90,12 @@ static void add_leak_places(struct text *text, const struct rules_ctx *ctx, cons
 static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 				const struct leak *leak)
 {
-	struct line line = trend_rss(ctx->process, RSS_ANON);
+	const struct line *line = &ctx->growth->parts[RSS_ANON];
 	double per_s;
 
-	if (!growth_is_steady(&line, ctx->thresholds) || !domain_is_resident(leak->memory->domain))
+	if (!line->is_steady || !domain_is_resident(leak->memory->domain))
 		return;
-	per_s = rate_of(ctx->process, u64_of(line.growth));
+	per_s = rate_of(ctx->process, u64_of(line->growth));
 	text_printf(text, "; resident memory grew by %s/s", as_bytes(u64_of(per_s)));
 	if (leak->bytes_per_s < per_s) {
 		text_add(text, ", of which this leak accounts for ");
@@ -360,8 +360,9 @@ static const struct profile_memory *traced_memory(const struct rules_ctx *ctx)
 }
 
 /* Leaks already say where resident memory goes. */
-static bool leaks_explain(const struct rules_ctx *ctx, const struct line *line)
+static bool leaks_explain(const struct rules_ctx *ctx)
 {
+	const struct line *line = &ctx->growth->parts[ctx->growth->part];
 	double seconds = (double)profile_wall_ns(ctx->process) / 1e9, most = 0;
 
 	for (size_t i = 0; i < ctx->process->memory_count; i++) {
@@ -373,15 +374,12 @@ static bool leaks_explain(const struct rules_ctx *ctx, const struct line *line)
 
 /* "resident memory grew steadily from 8.91 MiB to 12.0 MiB: 202 KiB/s (first half 204 KiB/s, second
  * half 200 KiB/s; R² 1.00 over 60 samples)" */
-static void add_growth(struct text *text, const struct rules_ctx *ctx, const struct line *line,
-		       enum rss_part part)
+static void add_growth(struct text *text, const struct line *line, enum rss_part part)
 {
 	static const char *const words[] = {"", "anonymous ", "shared "};
-	const struct profile_usage_point *points = ctx->process->points;
 
-	text_printf(text, "%sresident memory grew steadily from %s to ", words[part],
-		    as_bytes(u64_of(line->first)));
-	add_bytes(text, rss_of(&points[line->points_count - 1], part));
+	text_printf(text, "%sresident memory grew steadily from %s to %s", words[part],
+		    as_bytes(u64_of(line->first)), as_bytes(u64_of(line->last)));
 	text_printf(text, ": %s/s (first half %s/s, second half %s/s; R² %.2f over %zu samples)",
 		    as_bytes(u64_of(line->per_s)), as_bytes(u64_of(line->early)),
 		    as_bytes(u64_of(line->late)), line->straightness, line->points_count);
@@ -491,13 +489,15 @@ static void suggest_for_growth(struct text *text, const struct rules_ctx *ctx,
 			       "its small objects are recorded by the MiB.");
 }
 
-static void memory_growth(struct rules_ctx *ctx, const struct line *line, enum rss_part part)
+static void memory_growth(struct rules_ctx *ctx)
 {
+	enum rss_part part = ctx->growth->part;
+	const struct line *line = &ctx->growth->parts[part];
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 	const struct profile_memory *memory = traced_memory(ctx);
 	double bytes_per_s = line->per_s;
 
-	add_growth(&note.evidence, ctx, line, part);
+	add_growth(&note.evidence, line, part);
 	if (part != RSS_SHMEM && memory &&
 	    (double)old_bytes_of(memory) >= GROWTH_TRACED * line->growth)
 		add_growing_place(&note, memory);
@@ -532,25 +532,25 @@ static bool is_traced_whole(const struct profile_memory *memory)
 static bool untraced_memory(struct rules_ctx *ctx)
 {
 	const struct profile_memory *memory = traced_memory(ctx);
-	struct line line = trend_rss(ctx->process, RSS_ANON);
+	const struct line *line = &ctx->growth->parts[RSS_ANON];
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 	bool leaks;
 	double rest;
 
-	if (!is_traced_whole(memory) || !growth_is_steady(&line, ctx->thresholds))
+	if (!is_traced_whole(memory) || !line->is_steady)
 		return false;
-	rest = line.growth - (double)kept_bytes(ctx, memory);
-	if (rest <= ctx->thresholds->untraced_memory_explained * line.growth ||
+	rest = line->growth - (double)kept_bytes(ctx, memory);
+	if (rest <= ctx->thresholds->untraced_memory_explained * line->growth ||
 	    rest < ctx->thresholds->memory_growth_bytes)
 		return false;
 	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
-	add_growth(&note.evidence, ctx, &line, RSS_ANON);
+	add_growth(&note.evidence, line, RSS_ANON);
 	text_printf(&note.evidence, "; traced %s grew by ", memory_words(memory));
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, kept_bytes(ctx, memory))));
 	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
 	text_add(&note.evidence, "/s are untraced");
-	growth_headline(&note.headline, ctx, &note, line.per_s, RSS_ANON);
+	growth_headline(&note.headline, ctx, &note, line->per_s, RSS_ANON);
 	add_growth_threshold(&note.threshold, ctx->thresholds);
 	text_printf(&note.threshold, "; at least %g %% and %g MiB of it untraced",
 		    (1 - ctx->thresholds->untraced_memory_explained) * 100,
@@ -558,7 +558,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	text_add(&note.suggestion,
 		 memory->domain == PERFX_DOMAIN_HOST ? TRY_UNTRACED_HEAP : TRY_UNTRACED_BY_TENSORS);
 	rules_ctx_add(ctx, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
-		      rest / (line.first + 1), &note);
+		      rest / (line->first + 1), &note);
 	return true;
 }
 
@@ -694,14 +694,8 @@ static void churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 
 void rules_heap(struct rules_ctx *ctx)
 {
-	enum rss_part part;
-	struct line line;
-
-	if (rules_is_short(ctx))
-		return;
-	if (!untraced_memory(ctx) && growth_find(&line, &part, ctx->process, ctx->thresholds) &&
-	    !leaks_explain(ctx, &line))
-		memory_growth(ctx, &line, part);
+	if (!untraced_memory(ctx) && ctx->growth->grows && !leaks_explain(ctx))
+		memory_growth(ctx);
 	for (size_t i = 0; i < ctx->process->memory_count; i++)
 		churn(ctx, &ctx->process->memory[i]);
 }

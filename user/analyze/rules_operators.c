@@ -245,7 +245,7 @@ void rules_operators(struct rules_ctx *ctx)
 {
 	struct operator_lines lines;
 
-	if (rules_is_short(ctx) || !ctx->driver->judged_ns)
+	if (!ctx->driver->judged_ns)
 		return;
 	/* a loader's worker is judged by what its parent waits for */
 	if (rules_is_worker(ctx) && !ctx->process->steps.count)

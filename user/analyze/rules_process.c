@@ -199,8 +199,6 @@ static void disk_bound(struct rules_ctx *ctx)
 
 void rules_process(struct rules_ctx *ctx)
 {
-	if (rules_is_short(ctx))
-		return;
 	stopped(ctx);
 	if (!idle_target(ctx))
 		blocked_thread(ctx);

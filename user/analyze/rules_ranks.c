@@ -51,30 +51,20 @@ static const struct profile_frame *frame_of_excess(const struct rules_ctx *ctx,
 	return NULL;
 }
 
-/* If the ranks of the job share a machine: the CPUs that this one may use. */
-static unsigned most_cpus_of_others(const struct rules_ctx *ctx, const struct ranks *ranks,
-				    const struct rank_row *row)
+/* "; before it make (pid 77) had the CPU (62.0 %); it may use 1 CPU, another rank 8": of the ranks
+ * of the job on its machine. */
+static void add_cpus(struct text *text, const struct rules_ctx *ctx, const struct rank_row *row)
 {
-	unsigned most = 0;
+	unsigned own = ctx->process->limits.cpus_count, others = 0;
 
-	for (size_t i = 0; i < ranks->count; i++) {
-		const struct profile_process *other =
-			&ctx->profile->processes[ranks->rows[i].process];
+	for (size_t i = 0; i < ctx->ranks->count; i++) {
+		const struct rank_row *other_row = &ctx->ranks->rows[i];
+		const struct profile_process *other = &ctx->profile->processes[other_row->process];
 
-		if (&ranks->rows[i] != row && ranks->rows[i].leader == row->leader &&
-		    other->merged == ctx->process->merged && other->limits.cpus_count > most)
-			most = other->limits.cpus_count;
+		if (other_row != row && other_row->leader == row->leader &&
+		    other->merged == ctx->process->merged && other->limits.cpus_count > others)
+			others = other->limits.cpus_count;
 	}
-	return most;
-}
-
-/* "; before it make (pid 77) had the CPU (62.0 %); it may use 1 CPU, another rank 8" */
-static void add_cpus(struct text *text, const struct rules_ctx *ctx, const struct ranks *ranks,
-		     const struct rank_row *row)
-{
-	unsigned own = ctx->process->limits.cpus_count;
-	unsigned others = most_cpus_of_others(ctx, ranks, row);
-
 	if (row->excess == TIME_RUNNABLE)
 		add_who_had_cpus(text, ctx);
 	if (own && own < others)
@@ -128,10 +118,10 @@ static void limit_gains(struct rules_ctx *ctx, double gain_ns)
 /* Before findings of the same gain: it has their causes. */
 #define STRAGGLER_WEIGHT 2
 
-void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
+void rules_straggler(struct rules_ctx *ctx)
 {
 	size_t at = (size_t)(ctx->process - ctx->profile->processes);
-	const struct rank_row *row = ranks_of_process(ranks, at);
+	const struct rank_row *row = ranks_of_process(ctx->ranks, at);
 	const struct profile_rank *rank = &ctx->process->rank;
 	struct note note = {.bottleneck = BOTTLENECK_COMMUNICATION};
 
@@ -154,8 +144,8 @@ void rules_straggler(struct rules_ctx *ctx, const struct ranks *ranks)
 		    as_ns(u64_of(row->others_wait_ns)), as_ns(u64_of(row->step_ns)),
 		    as_ns(u64_of(row->wait_ns)), as_ns(u64_of(row->lead_ns)));
 	add_cause(&note.evidence, ctx, row, note.place);
-	add_cpus(&note.evidence, ctx, ranks, row);
-	add_arrivals(&note.evidence, ranks, row);
+	add_cpus(&note.evidence, ctx, row);
+	add_arrivals(&note.evidence, ctx->ranks, row);
 	text_printf(&note.headline, "rank %u holds up each step by %s of %s: ", rank->rank,
 		    as_ns(u64_of(row->lead_ns)), as_ns(u64_of(row->step_ns)));
 	add_cause(&note.headline, ctx, row, note.place);

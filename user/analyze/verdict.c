@@ -437,13 +437,11 @@ static void add_leak(struct text *text, const struct process_analysis *analysis,
 /* " Its memory grows by 1.88 MiB/s, mostly in keep (leak.c:5).": it may be a leak, but an idle
  * program's first finding is that it waits. */
 static void add_growth(struct text *text, const struct profile_process *p,
-		       const struct process_analysis *analysis, const struct finding *said,
-		       const struct thresholds *thresholds)
+		       const struct process_analysis *analysis, const struct finding *said)
 {
-	enum rss_part part;
-	struct line line;
+	enum rss_part part = analysis->growth.part;
 
-	if (!growth_find(&line, &part, p, thresholds))
+	if (!analysis->growth.grows)
 		return;
 	FOR_EACH (finding, analysis->findings) {
 		const char *option = growth_option_words(p);
@@ -451,7 +449,7 @@ static void add_growth(struct text *text, const struct profile_process *p,
 		if (!finding_is_growth(finding) || finding == said)
 			continue;
 		text_printf(text, " Its %smemory grows by %s/s", part == RSS_SHMEM ? "shared " : "",
-			    as_bytes(u64_of(line.per_s)));
+			    as_bytes(u64_of(analysis->growth.parts[part].per_s)));
 		if (finding->place.function)
 			text_printf(text, ", mostly in %s", finding->subject);
 		else if (option && part != RSS_SHMEM)
@@ -702,7 +700,7 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 	if (profile->calls_count == 0 && !account_is_known(&analysis->account))
 		add_late(&text, profile);
 	add_leak(&text, analysis, all->first);
-	add_growth(&text, p, analysis, all->first, thresholds);
+	add_growth(&text, p, analysis, all->first);
 	add_death(&text, profile, p);
 	return text_take(&text);
 }
