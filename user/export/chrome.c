@@ -40,31 +40,14 @@ static void begin_event(struct chrome *c)
 /* The categories of HolisticTraceAnalysis: operators, and ranges that the user marked. */
 static const char *category_of(const struct profile_function *function)
 {
-	enum perfx_source source = function ? function->source : PERFX_SOURCE_INVALID;
+	const unsigned markers = 1u << PERFX_SOURCE_PERFX | 1u << PERFX_SOURCE_NVTX |
+				 1u << PERFX_SOURCE_ROCTX | 1u << PERFX_SOURCE_ITT;
 
-	if (function && (function->flags & PERFX_FUNCTION_RANGE))
+	if (!function)
+		return "cpu_op";
+	if ((function->flags & PERFX_FUNCTION_RANGE) || (markers >> function->source & 1))
 		return "user_annotation";
-	switch (source) {
-	case PERFX_SOURCE_PERFX:
-	case PERFX_SOURCE_NVTX:
-	case PERFX_SOURCE_ROCTX:
-	case PERFX_SOURCE_ITT:
-		return "user_annotation";
-	case PERFX_SOURCE_CUDA:
-		return "cuda_runtime";
-	case PERFX_SOURCE_INVALID:
-	case PERFX_SOURCE_SYMBOL:
-	case PERFX_SOURCE_TORCH:
-	case PERFX_SOURCE_JAX:
-	case PERFX_SOURCE_XLA:
-	case PERFX_SOURCE_TF:
-	case PERFX_SOURCE_USDT:
-	case PERFX_SOURCE_BLAS:
-	case PERFX_SOURCE_NCCL:
-	case PERFX_SOURCE_MPI:
-		break;
-	}
-	return "cpu_op";
+	return function->source == PERFX_SOURCE_CUDA ? "cuda_runtime" : "cpu_op";
 }
 
 /* "cat": …, "name": … ; NULL: memory is out. */
@@ -407,9 +390,8 @@ static int put_process(struct chrome *c, const struct profile_process *process)
 	if (!err && process->rank.world_size) {
 		begin_event(c);
 		fprintf(c->export->out,
-			"{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": "
-			"%u, "
-			"\"args\": {\"sort_index\": %u}}",
+			"{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, "
+			"\"tid\": %u, \"args\": {\"sort_index\": %u}}",
 			pid, process->pid, process->rank.rank);
 	}
 	for (size_t i = 0; i < process->threads_count && !err; i++)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "export/export.h"
 
-#include "base/escape.h"
+#include "aggregate/aggregate.h"
+#include "decode/decode.h"
 #include "export/formats.h"
 
-#include <errno.h>
-#include <jansson.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct export_format formats[] = {
@@ -29,146 +28,85 @@ const char *export_stack_formats(void)
 	return text_peek(&names);
 }
 
-int export_error(FILE *out)
+static int add_all(void *ctx, const struct event *event)
 {
-	if (!ferror(out))
+	return aggregate__add(ctx, event);
+}
+
+/* Calls are read again when they are written; only those that make steps are aggregated. */
+static int add_all_but_spans(void *ctx, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_SPAN && !aggregate__shows_step(ctx, &event->span))
 		return 0;
-	return errno ? -errno : -EIO;
+	return aggregate__add(ctx, event);
 }
 
-const char *export_label(const struct profile_function *function)
+/* One pass over a capture. */
+struct pass {
+	const struct capture_source *source;
+	const struct profile *profile; /* if it is a selection, of these processes only */
+	int (*on_event)(void *ctx, const struct event *event);
+	void *ctx;
+};
+
+static int pass_event(void *ctx, const struct event *event)
 {
-	return function && function_label(function)[0] ? function_label(function) : "?";
+	const struct pass *pass = ctx;
+
+	if (pass->profile->selected && !export_process(pass->profile, event_process(event)))
+		return 0;
+	return pass->on_event(pass->ctx, event);
 }
 
-void export_function_name(struct text *into, const struct profile *profile, uint32_t id)
+/* capture: a struct pass. */
+static int read_capture(void *capture, int (*on_event)(void *ctx, const struct event *event),
+			void *ctx)
 {
-	escape_display(into, export_label(profile_function(profile, id)));
+	struct pass *pass = capture;
+	struct pipeline pipeline = {.on_event = pass_event, .ctx = pass};
+
+	pass->on_event = on_event;
+	pass->ctx = ctx;
+	return capture_source_replay(pass->source, &pipeline, NULL);
 }
 
-void export_json_string(struct text *into, const char *name)
+export_read *export_reader(const struct export_format *format)
 {
-	struct text shown = {0};
-	json_t *json = NULL;
-	char *dumped = NULL;
-
-	escape_display(&shown, name);
-	if (!shown.failed)
-		json = json_string(text_peek(&shown));
-	if (json)
-		dumped = json_dumps(json, JSON_ENCODE_ANY);
-	if (dumped)
-		text_add(into, dumped);
-	else
-		into->failed = true;
-	free(dumped);
-	json_decref(json);
-	text_clear(&shown);
+	return format->spans ? add_all_but_spans : add_all;
 }
 
-void export_process_name(struct text *into, const struct profile_process *process)
+bool export_only_rank(struct profile *view, struct profile_process *kept, const char *rank)
 {
-	escape_display(into, process->comm[0] ? process->comm : "?");
-	text_printf(into, " (pid %u", process->pid);
-	if (process->exec_count)
-		text_printf(into, ", exec %u", process->exec_count);
-	text_add(into, ")");
-}
-
-/* Pids of machines fall together: those of each capture get a range of their own. Thread ids
- * likewise. */
-#define PIDS_OF_A_CAPTURE (1u << 22) /* PID_MAX_LIMIT of Linux */
-
-uint32_t export_pid(const struct profile_process *process, uint32_t pid)
-{
-	return process->merged > 1 ? pid + (process->merged - 1) * PIDS_OF_A_CAPTURE : pid;
-}
-
-void export_rank_name(struct text *into, const struct profile *profile,
-		      const struct profile_process *process)
-{
-	struct text host = {0};
-
-	if (!process->rank.world_size) {
-		text_add(into, process->comm);
-		return;
-	}
-	text_printf(into, "rank %u (pid %u)", process->rank.rank, process->pid);
-	escape_display(&host, profile_host_name(profile, process));
-	if (host.length)
-		text_printf(into, " %s", text_peek(&host));
-	text_finish(&host, &into->failed);
-}
-
-const struct profile_process *export_process(const struct profile *profile, uint32_t index)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].index == index)
-			return &profile->processes[i];
-	return NULL;
-}
-
-bool export_any_steps(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].steps.count)
-			return true;
-	return false;
-}
-
-bool export_any_samples(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].samples.count)
-			return true;
-	return false;
-}
-
-int export_contexts_make(struct export_contexts *contexts, const struct profile_process *process)
-{
-	int err = 0;
-
-	*contexts = (struct export_contexts){.process = process};
-	for (size_t i = 0; i < process->contexts_count && !err; i++)
-		err = map64_put(&contexts->places, process->contexts[i].id, (uint32_t)i);
-	return err;
-}
-
-/* Ids of parents are smaller than their children's, so it ends. */
-size_t export_path(const struct export_contexts *contexts, size_t i,
-		   struct export_frame path[EXPORT_PATH_MAX])
-{
-	const struct profile_context *all = contexts->process->contexts;
 	size_t count = 0;
 
-	for (uint32_t at = (uint32_t)i; at != MAP64_NONE && count + 1 < EXPORT_PATH_MAX;
-	     at = map64_get(&contexts->places, all[at].parent)) {
-		path[count++] = (struct export_frame){.function = all[at].function};
-		if (all[at].caller)
-			path[count++] = (struct export_frame){.python = all[at].caller};
+	for (size_t i = 0; i < view->processes_count; i++) {
+		const struct profile_process *process = &view->processes[i];
+		char number[16];
+
+		snprintf(number, sizeof(number), "%u", process->rank.rank);
+		if (process->rank.world_size && !strcmp(number, rank))
+			kept[count++] = *process;
 	}
-	return count;
+	view->processes = kept;
+	view->processes_count = count;
+	view->selected = true;
+	return count > 0;
 }
 
-bool export_has(const struct export *export, enum export_of of)
+int export_write(FILE *out, const struct export_format *format, enum export_of of,
+		 const struct profile *profile, const struct capture_source *source)
 {
-	return export->of == EXPORT_OF_ALL || export->of == of;
-}
+	struct pass pass = {.source = source, .profile = profile};
+	const struct export export = {
+		.out = out,
+		.of = of,
+		.profile = profile,
+		.read = read_capture,
+		.capture = &pass,
+		.has_values = profile->value_samples_count,
+		.has_samples = export_any_samples(profile),
+		.has_gpu = profile->gpu_activities_count,
+	};
 
-bool export_is_of(const struct profile_activity *sample, enum export_of of)
-{
-	return (sample->state == PERFX_SAMPLE_ON_CPU) == (of == EXPORT_OF_CPU);
-}
-
-const struct profile_memory *export_memory(const struct profile_process *process)
-{
-	static const enum perfx_domain order[] = {PERFX_DOMAIN_TENSOR, PERFX_DOMAIN_HOST,
-						  PERFX_DOMAIN_GPU, PERFX_DOMAIN_USER};
-
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-		for (size_t j = 0; j < process->memory_count; j++)
-			if (process->memory[j].domain == order[i] &&
-			    process->memory[j].allocs.value)
-				return &process->memory[j];
-	return NULL;
+	return format->write(&export);
 }

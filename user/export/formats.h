@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The writers of export.c's table, and their common helpers. */
+/* The writers, which export.c's table names, and what several of them need (common.c). */
 #ifndef PERFX_EXPORT_FORMATS_H
 #define PERFX_EXPORT_FORMATS_H
 
@@ -74,27 +74,5 @@ bool export_is_of(const struct profile_activity *sample, enum export_of of);
 const struct profile_memory *export_memory(const struct profile_process *process);
 /* The process of an index that a record gives; NULL: not described. */
 const struct profile_process *export_process(const struct profile *profile, uint32_t index);
-
-/*
- * Call stacks as Perfetto has them: a stack is numbers of frames, a frame a name in a mapping, a
- * mapping a path; each is sent once. Field numbers: perfetto.proto.
- */
-struct perfetto_stacks {
-	const struct profile *profile;
-	struct map64 places;   /* process << 32 | id → profile->stacks[] */
-	bool *sent;	       /* by place */
-	struct map64 frames;   /* address of a profile_frame → number */
-	struct map64 mappings; /* address of a path → number */
-	uint32_t frames_count, mappings_count;
-	struct text interned, sample; /* messages that perfetto_sample has made */
-	struct text inner;
-};
-
-/* Profile is borrowed. 0 or -ENOMEM; to be cleared in any case. */
-int perfetto_stacks_make(struct perfetto_stacks *stacks, const struct profile *profile);
-void perfetto_stacks_clear(struct perfetto_stacks *stacks);
-/* A sample as a PerfSample, and InternedData (may be empty) that comes with it. 0 or -ENOMEM. */
-int perfetto_sample(struct perfetto_stacks *stacks, const struct perfx_sample *sample,
-		    uint32_t pid);
 
 #endif

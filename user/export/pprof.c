@@ -62,16 +62,11 @@ static uint64_t add_string(struct pprof *p, const char *string)
 	return p->strings_count++;
 }
 
-static void put_message(struct pprof *p, unsigned field)
-{
-	wire_message(&p->out, field, &p->message);
-}
-
 static void add_type(struct pprof *p, const char *name, const char *unit)
 {
 	wire_integer(&p->message, TYPE_TYPE, add_string(p, name));
 	wire_integer(&p->message, TYPE_UNIT, add_string(p, unit));
-	put_message(p, PROFILE_SAMPLE_TYPE);
+	wire_message(&p->out, PROFILE_SAMPLE_TYPE, &p->message);
 	p->values_count++;
 }
 
@@ -114,19 +109,12 @@ static void add_sample_types(struct pprof *p)
 
 static const char *default_type(const struct pprof *p)
 {
-	switch (p->export->of) {
-	case EXPORT_OF_CPU:
-		return "cpu";
-	case EXPORT_OF_OFF_CPU:
-		return "off_cpu";
-	case EXPORT_OF_ALLOC:
+	const enum export_of of = p->export->of;
+
+	if (of == EXPORT_OF_ALLOC)
 		return has_domain(p->export->profile, PERFX_DOMAIN_TENSOR) ? "tensor_alloc_space"
 									   : "host_alloc_space";
-	case EXPORT_OF_ALL:
-	case EXPORT_OF_CALLS:
-		break;
-	}
-	return "time";
+	return of == EXPORT_OF_CPU ? "cpu" : of == EXPORT_OF_OFF_CPU ? "off_cpu" : "time";
 }
 
 static void add_types(struct pprof *p)
@@ -172,7 +160,7 @@ static uint64_t mapping_of(struct pprof *p, const char *module, const char *buil
 	wire_integer(&p->message, MAPPING_FILE, add_string(p, module));
 	wire_integer(&p->message, MAPPING_BUILD_ID, add_string(p, build_id));
 	wire_integer(&p->message, MAPPING_HAS_FUNCTIONS, true);
-	put_message(p, PROFILE_MAPPING);
+	wire_message(&p->out, PROFILE_MAPPING, &p->message);
 	return id;
 }
 
@@ -188,7 +176,7 @@ static uint64_t add_location(struct pprof *p, uint64_t key, uint64_t mapping, co
 	wire_integer(&p->message, FUNCTION_SYSTEM_NAME, string);
 	if (file[0])
 		wire_integer(&p->message, FUNCTION_FILE, add_string(p, file));
-	put_message(p, PROFILE_FUNCTION);
+	wire_message(&p->out, PROFILE_FUNCTION, &p->message);
 	wire_integer(&p->inner, LINE_FUNCTION, id);
 	if (line)
 		wire_integer(&p->inner, LINE_LINE, line);
@@ -196,7 +184,7 @@ static uint64_t add_location(struct pprof *p, uint64_t key, uint64_t mapping, co
 	if (mapping)
 		wire_integer(&p->message, LOCATION_MAPPING, mapping);
 	wire_message(&p->message, LOCATION_LINE, &p->inner);
-	put_message(p, PROFILE_LOCATION);
+	wire_message(&p->out, PROFILE_LOCATION, &p->message);
 	return id;
 }
 
@@ -260,7 +248,7 @@ static void put_sample(struct pprof *p, const struct sample *sample, const char 
 	add_label(p, p->key_process, LABEL_STRING, p->process_name);
 	if (allocator)
 		add_label(p, p->key_allocator, LABEL_STRING, string);
-	put_message(p, PROFILE_SAMPLE);
+	wire_message(&p->out, PROFILE_SAMPLE, &p->message);
 }
 
 static int put_contexts(struct pprof *p)
@@ -286,11 +274,6 @@ static int put_contexts(struct pprof *p)
 	return err;
 }
 
-static uint64_t or_none(uint64_t bytes)
-{
-	return bytes == PROFILE_ABSENT ? 0 : bytes;
-}
-
 static void put_hotspots(struct pprof *p, const struct profile_memory *memory)
 {
 	for (size_t i = 0; i < memory->hotspots_count; i++) {
@@ -306,8 +289,8 @@ static void put_hotspots(struct pprof *p, const struct profile_memory *memory)
 				location_of_function(p, h->function);
 		values[0] = h->allocs.value;
 		values[1] = h->allocated_bytes.value;
-		values[2] = or_none(h->live_bytes);
-		values[3] = or_none(h->live_at_peak_bytes);
+		values[2] = h->live_bytes == PROFILE_ABSENT ? 0 : h->live_bytes;
+		values[3] = h->live_at_peak_bytes == PROFILE_ABSENT ? 0 : h->live_at_peak_bytes;
 		put_sample(p, &sample, h->allocator);
 	}
 }

@@ -74,19 +74,6 @@ struct folded {
 	int err;
 };
 
-static void open_folded(struct folded *folded, const struct export *export,
-			const struct profile_process *process)
-{
-	struct text name = {0};
-
-	*folded = (struct folded){.export = export};
-	export_process_name(&name, process);
-	add_frame(&folded->line, text_peek(&name));
-	folded->line.failed |= name.failed;
-	folded->start = folded->line.length;
-	text_clear(&name);
-}
-
 /* The stack is in `line`. */
 static void put_folded(struct folded *folded, uint64_t value)
 {
@@ -145,17 +132,11 @@ static int fold_blocks(struct folded *folded, const struct profile_process *proc
 
 static int fold_process(struct folded *folded, const struct profile_process *process)
 {
-	switch (folded->export->of) {
-	case EXPORT_OF_CPU:
-	case EXPORT_OF_OFF_CPU:
+	const enum export_of of = folded->export->of;
+
+	if (of == EXPORT_OF_CPU || of == EXPORT_OF_OFF_CPU)
 		return fold_samples(folded, process);
-	case EXPORT_OF_ALLOC:
-		return fold_blocks(folded, process);
-	case EXPORT_OF_ALL:
-	case EXPORT_OF_CALLS:
-		break;
-	}
-	return fold_calls(folded, process);
+	return of == EXPORT_OF_ALLOC ? fold_blocks(folded, process) : fold_calls(folded, process);
 }
 
 int export_folded(const struct export *export)
@@ -163,10 +144,15 @@ int export_folded(const struct export *export)
 	int err = 0;
 
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
-		struct folded folded;
+		const struct profile_process *process = &export->profile->processes[i];
+		struct folded folded = {.export = export};
+		struct text name = {0};
 
-		open_folded(&folded, export, &export->profile->processes[i]);
-		err = fold_process(&folded, &export->profile->processes[i]);
+		export_process_name(&name, process);
+		add_frame(&folded.line, text_peek(&name));
+		text_finish(&name, &folded.line.failed);
+		folded.start = folded.line.length;
+		err = fold_process(&folded, process);
 		text_clear(&folded.line);
 	}
 	return err;
@@ -421,30 +407,27 @@ static int put_speedscope_process(struct speedscope *s, const struct profile_pro
 	return 0;
 }
 
-static int write_file(const struct speedscope *s)
-{
-	FILE *out = s->export->out;
-
-	if (s->frames_json.failed || s->profiles_json.failed)
-		return -ENOMEM;
-	fprintf(out, "{\"$schema\": \"https://www.speedscope.app/file-format-schema.json\",\n"
-		     "\"exporter\": \"perfx-trace\",\n\"shared\": {\"frames\": [");
-	fwrite(text_peek(&s->frames_json), 1, s->frames_json.length, out);
-	fputs("\n]},\n\"profiles\": [", out);
-	fwrite(text_peek(&s->profiles_json), 1, s->profiles_json.length, out);
-	fputs("\n]}\n", out);
-	return export_error(out);
-}
-
 int export_speedscope(const struct export *export)
 {
 	const struct profile *profile = export->profile;
 	struct speedscope s = {.export = export};
+	FILE *out = export->out;
 	int err = 0;
 
 	for (size_t i = 0; i < profile->processes_count && !err; i++)
 		err = put_speedscope_process(&s, &profile->processes[i]);
-	err = err ?: write_file(&s);
+	if (!err && (s.frames_json.failed || s.profiles_json.failed))
+		err = -ENOMEM;
+	if (!err) {
+		fprintf(out,
+			"{\"$schema\": \"https://www.speedscope.app/file-format-schema.json\",\n"
+			"\"exporter\": \"perfx-trace\",\n\"shared\": {\"frames\": [");
+		fwrite(text_peek(&s.frames_json), 1, s.frames_json.length, out);
+		fputs("\n]},\n\"profiles\": [", out);
+		fwrite(text_peek(&s.profiles_json), 1, s.profiles_json.length, out);
+		fputs("\n]}\n", out);
+		err = export_error(out);
+	}
 	map64_clear(&s.frames);
 	text_clear(&s.frames_json);
 	text_clear(&s.profiles_json);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 struct interval {
 	uint64_t start_ns, end_ns;
 };
@@ -347,12 +349,9 @@ struct export_steps *export_steps__new(const struct profile *profile)
 		export_steps__free(steps);
 		return NULL;
 	}
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_steps *of = &profile->processes[i].steps;
-
-		if (of->count && profile_function(profile, of->function))
-			steps->ends[of->function] = true;
-	}
+	FOR_EACH (process, profile->processes)
+		if (process->steps.count && profile_function(profile, process->steps.function))
+			steps->ends[process->steps.function] = true;
 	return steps;
 }
 
@@ -444,4 +443,96 @@ struct value_track *value_tracks_follow(struct value_tracks *tracks,
 	else if (isfinite(number))
 		track->now += number;
 	return isfinite(track->now) ? track : NULL;
+}
+
+uint32_t gpu_tracks_ordinal(struct gpu_tracks *tracks, uint32_t process)
+{
+	uint32_t ordinal = map64_get(&tracks->ordinals, process);
+
+	if (ordinal != MAP64_NONE)
+		return ordinal;
+	ordinal = (uint32_t)tracks->ordinals.count;
+	return map64_put(&tracks->ordinals, process, ordinal) ? MAP64_NONE : ordinal;
+}
+
+struct gpu_track *gpu_tracks_get(struct gpu_tracks *tracks,
+				 const struct perfx_gpu_activity *activity)
+{
+	/* aggregate and decode keep process indices and devices small */
+	uint64_t key = (uint64_t)activity->process << 38 | (uint64_t)activity->device << 32 |
+		       activity->stream;
+	struct gpu_track *track = MAP64_FIND_OF(tracks, key);
+	uint32_t ordinal;
+
+	if (track)
+		return track;
+	ordinal = gpu_tracks_ordinal(tracks, activity->process);
+	track = ordinal == MAP64_NONE ? NULL : MAP64_ITEM_OF(tracks, key);
+	if (track)
+		*track = (struct gpu_track){.process = activity->process,
+					    .device = activity->device,
+					    .stream = activity->stream,
+					    .ordinal = ordinal};
+	return track;
+}
+
+void gpu_tracks_clear(struct gpu_tracks *tracks)
+{
+	map64_clear(&tracks->ids);
+	map64_clear(&tracks->ordinals);
+	free(tracks->list);
+}
+
+const char *gpu_name_of(const struct profile *profile, uint32_t name)
+{
+	const char *text = name < profile->gpu_names_count ? profile->gpu_names[name].name : NULL;
+
+	return text && *text ? text : "?";
+}
+
+static void copy_name(struct text *into, const struct perfx_gpu_activity *activity)
+{
+	static const char *const hosts[] = {[PERFX_GPU_HOST_MEMORY_PAGEABLE] = "Pageable",
+					    [PERFX_GPU_HOST_MEMORY_PINNED] = "Pinned",
+					    [PERFX_GPU_HOST_MEMORY_MANAGED] = "Managed"};
+	static const struct {
+		const char *name;
+		bool from_host, to_host;
+	} directions[] = {[PERFX_GPU_HOST_TO_DEVICE] = {"HtoD", true, false},
+			  [PERFX_GPU_DEVICE_TO_HOST] = {"DtoH", false, true},
+			  [PERFX_GPU_DEVICE_TO_DEVICE] = {"DtoD", false, false},
+			  [PERFX_GPU_HOST_TO_HOST] = {"HtoH", true, true},
+			  [PERFX_GPU_PEER] = {"PtoP", false, false}};
+	const size_t direction = activity->direction, memory = activity->host_memory;
+	const char *host = memory < COUNT(hosts) && hosts[memory] ? hosts[memory] : "Unknown";
+
+	if (direction >= COUNT(directions) || !directions[direction].name)
+		text_add(into, "Memcpy Unknown");
+	else
+		text_printf(into, "Memcpy %s (%s -> %s)", directions[direction].name,
+			    directions[direction].from_host ? host : "Device",
+			    directions[direction].to_host ? host : "Device");
+}
+
+void gpu_activity_name(struct text *into, const struct profile *profile,
+		       const struct perfx_gpu_activity *activity)
+{
+	if (activity->op == PERFX_GPU_OP_COPY)
+		copy_name(into, activity);
+	else if (activity->op == PERFX_GPU_OP_MEMSET)
+		text_add(into, "Memset (Device)");
+	else if (activity->op == PERFX_GPU_OP_GRAPH && !activity->name)
+		text_printf(into, "CUDA graph %u", activity->graph);
+	else
+		text_add(into, gpu_name_of(profile, activity->name));
+}
+
+const char *gpu_activity_category(const struct perfx_gpu_activity *activity)
+{
+	static const char *const categories[] = {[PERFX_GPU_OP_KERNEL] = "kernel",
+						 [PERFX_GPU_OP_GRAPH] = "kernel",
+						 [PERFX_GPU_OP_COPY] = "gpu_memcpy",
+						 [PERFX_GPU_OP_MEMSET] = "gpu_memset"};
+
+	return activity->op < COUNT(categories) ? categories[activity->op] : NULL;
 }

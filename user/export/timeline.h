@@ -100,7 +100,7 @@ void value_tracks_clear(struct value_tracks *tracks);
 struct value_track *value_tracks_follow(struct value_tracks *tracks,
 					const struct perfx_user_value *record);
 
-/* Tracks of GPU work, one for each stream of a device and process (gpu_tracks.c). */
+/* Tracks of GPU work, one for each stream of a device and process. */
 
 struct gpu_track {
 	uint32_t process, device, stream;
