@@ -38,7 +38,7 @@ OPT    := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1 -g1,-O2 -g))
 NO_PATHS := -ffile-prefix-map=$(CURDIR)=.
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 PKGS   := libbpf libelf libdw zlib libzstd liblzma jansson ncursesw libmicrohttpd
-CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
+CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD) $(if $(filter-out $(BUILD),$(BPF_BUILD)),-I$(BPF_BUILD))
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)
 LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -liberty -lm -lpthread
@@ -48,8 +48,10 @@ LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -liberty -lm 
 USER_SRC := $(filter-out user/cmd/main.c user/libperfx/% user/agent/%,$(wildcard user/*/*.c user/*/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
-BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(ARCH)/%.bpf.o)
-SKEL     := $(BUILD)/perfx.skel.h
+# A build under sanitizers uses the BPF programs of the ordinary one.
+BPF_BUILD ?= $(BUILD)
+BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BPF_BUILD)/bpf/$(ARCH)/%.bpf.o)
+SKEL     := $(BPF_BUILD)/perfx.skel.h
 LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
 LIBPERFX := $(BUILD)/libperfx.so.1
@@ -114,8 +116,8 @@ FLAGS_bpf  = $(CLANG) $(call BPF_CFLAGS,ARCH) $(BPF_SRC)
 FLAGS_wl   = $(CC) $(CXX) $(WL_FLAGS)
 FLAGS_core = $(USER_OBJ)
 .PHONY: FORCE
-$(addprefix $(BUILD)/,user.flags bpf.flags wl.flags core.flags): $(BUILD)/%.flags: FORCE
-	+@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS_$*))' > $@.new; \
+$(sort $(addprefix $(BUILD)/,user.flags wl.flags core.flags) $(BPF_BUILD)/bpf.flags): %.flags: FORCE
+	+@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS_$(*F)))' > $@.new; \
 	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
@@ -218,25 +220,25 @@ BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-pa
 # Kernel types come from vmlinux/, so that a build is the same everywhere: every access is relocated
 # when the programs are loaded (CO-RE).
 define bpf_rules
-$(BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c $(BUILD)/bpf.flags
+$(BPF_BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c $(BPF_BUILD)/bpf.flags
 	$$(call say,BPF,$$<)
 	$(Q)mkdir -p $$(@D)
 	$(Q)$(CLANG) $$(call BPF_CFLAGS,$(1)) -MMD -MP -c -o $$@ $$<
 
 # Linking drops the debug information and keeps the BTF.
-$(BUILD)/bpf/$(1)/perfx.bpf.o: $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(1)/%.bpf.o)
+$(BPF_BUILD)/bpf/$(1)/perfx.bpf.o: $(BPF_SRC:bpf/%.bpf.c=$(BPF_BUILD)/bpf/$(1)/%.bpf.o)
 	$$(call say,GEN,$$@)
 	$(Q)$(BPFTOOL) gen object $$@ $$^
 endef
 $(eval $(call bpf_rules,x86))
 $(eval $(call bpf_rules,arm64))
 
-$(SKEL): $(BUILD)/bpf/$(ARCH)/perfx.bpf.o
+$(SKEL): $(BPF_BUILD)/bpf/$(ARCH)/perfx.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name perfx_bpf > $@
 
 .PHONY: bpf-arm64
-bpf-arm64: $(BUILD)/bpf/arm64/perfx.bpf.o
+bpf-arm64: $(BPF_BUILD)/bpf/arm64/perfx.bpf.o
 
 # --- tests ----------------------------------------------------------------------------------
 # What is tested is optimized; its tests, without -O, are compiled in half the time.
@@ -327,7 +329,7 @@ $(TF_VENV)/.done: tests/e2e/ml/requirements-tf.txt
 # One build under ASan and UBSan, by clang, for the unit tests and for the fuzzers.
 SAN_BUILD := $(BUILD)/san
 SAN_MAKE   = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) \
-             BUILD=$(SAN_BUILD) CC='$(CLANG)' WARN=-Wall \
+             BUILD=$(SAN_BUILD) BPF_BUILD=$(BUILD) CC='$(CLANG)' WARN=-Wall \
              SAN=address,undefined,fuzzer-no-link
 SAN_UNIT  := $(UNIT_SRC:tests/unit/%.c=$(SAN_BUILD)/unit/%)
 
