@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/state.h"
 
+#include "base/hash.h"
+#include "base/text.h"
+#include "cost/operator_label.h"
+
+#include <assert.h>
 #include <stdlib.h>
 
-const struct part *const aggregate_parts[] = {
-	&part_capture, &part_reductions, &part_costs,	 &part_process,	 &part_periods, &part_steps,
-	&part_energy,  &part_stacks,	 &part_calls,	 &part_memory,	 &part_samples, &part_lines,
-	&part_values,  &part_gpu,	 &part_untraced, &part_overhead,
+/* In the order in which they fill the profile. */
+static const struct part *const parts[] = {
+	&part_capture,	  &part_spans,	  &part_object_costs, &part_process, &part_periods,
+	&part_steps,	  &part_energy,	  &part_stacks,	      &part_calls,   &part_costs,
+	&part_reductions, &part_memory,	  &part_samples,      &part_lines,   &part_values,
+	&part_gpu,	  &part_untraced, &part_overhead,
 };
-const size_t aggregate_parts_count = sizeof(aggregate_parts) / sizeof(aggregate_parts[0]);
+#define PARTS_COUNT (sizeof(parts) / sizeof(parts[0]))
 
 static void **state_of(struct aggregate *a, const struct part *part)
 {
@@ -22,12 +29,14 @@ struct aggregate *aggregate__new(void)
 	if (!a)
 		return NULL;
 	a->first_ns = UINT64_MAX;
-	for (size_t i = 0; i < aggregate_parts_count; i++) {
-		const struct part *part = aggregate_parts[i];
+	for (size_t i = 0; i < PARTS_COUNT; i++) {
+		const struct part *part = parts[i];
 
-		for (size_t kind = 0; kind < PART_KINDS; kind++)
+		for (size_t kind = 0; kind < PART_KINDS; kind++) {
+			assert(!a->add[kind] || !part->add[kind]);
 			if (part->add[kind])
 				a->add[kind] = part->add[kind];
+		}
 		if (part->size && !(*state_of(a, part) = calloc(1, part->size))) {
 			aggregate__free(a);
 			return NULL;
@@ -41,15 +50,47 @@ void aggregate__free(struct aggregate *a)
 	if (!a)
 		return;
 	profile_clear(&a->profile);
-	for (size_t i = 0; i < aggregate_parts_count; i++) {
-		void *state = aggregate_parts[i]->size ? *state_of(a, aggregate_parts[i]) : NULL;
+	for (size_t i = 0; i < PARTS_COUNT; i++) {
+		void *state = parts[i]->size ? *state_of(a, parts[i]) : NULL;
 
 		if (state)
-			aggregate_parts[i]->clear(state);
+			parts[i]->clear(state);
 		free(state);
 	}
 	pool_clear(&a->strings);
+	map64_clear(&a->texts.ids);
+	free(a->texts.list);
 	free(a);
+}
+
+const char *intern(struct aggregate *a, const char *text)
+{
+	uint64_t hash = fnv1a(text, strlen(text));
+	const char *const *known = MAP64_FIND_OF(&a->texts, hash);
+	const char *copy, **item;
+
+	if (known && !strcmp(*known, text))
+		return *known;
+	copy = pool_add(&a->strings, text);
+	/* of two texts with one hash the second is copied each time */
+	if (!copy || known)
+		return copy;
+	item = MAP64_ITEM_OF(&a->texts, hash);
+	if (!item)
+		return NULL;
+	*item = copy;
+	return copy;
+}
+
+const char *intern_label(struct aggregate *a, const char *function, uint16_t operator_bytes)
+{
+	struct text label = {0};
+	const char *interned = function;
+
+	if (operator_label(&label, function, operator_bytes))
+		interned = label.failed ? NULL : intern(a, text_peek(&label));
+	text_clear(&label);
+	return interned;
 }
 
 void aggregate__lose(struct aggregate *a, enum perfx_loss_kind loss, uint64_t count)
@@ -61,9 +102,9 @@ int aggregate__continue(struct aggregate *a, struct aggregate *before, uint64_t 
 {
 	int err = 0;
 
-	for (size_t i = 0; i < aggregate_parts_count && !err; i++)
-		if (aggregate_parts[i]->go_on)
-			err = aggregate_parts[i]->go_on(a, before, from_ns);
+	for (size_t i = 0; i < PARTS_COUNT && !err; i++)
+		if (parts[i]->take_over)
+			err = parts[i]->take_over(a, before, from_ns);
 	return err;
 }
 
@@ -119,9 +160,9 @@ const struct profile *aggregate__finish(struct aggregate *a)
 	int err = 0;
 
 	profile_clear(&a->profile);
-	for (size_t i = 0; i < aggregate_parts_count && !err; i++)
-		if (aggregate_parts[i]->finish)
-			err = aggregate_parts[i]->finish(&w);
+	for (size_t i = 0; i < PARTS_COUNT && !err; i++)
+		if (parts[i]->finish)
+			err = parts[i]->finish(&w);
 	free(w.places);
 	if (!err) {
 		fill_losses(&w);

@@ -17,9 +17,9 @@ struct costs {
 	uint64_t opaque_ns; /* self */
 };
 
-/* What a function is to GPUs. */
-#define GPU_CLASS_WAITS	    0x1 /* for a device */
-#define GPU_CLASS_UNDECIDED 0x2 /* it is not described yet */
+/* Of a row's step_class and gpu_class: its function is not described yet. */
+#define UNDECIDED	0x100
+#define GPU_CLASS_WAITS 0x1 /* for a device */
 
 /* Does a row's function run collectives, in which ranks meet? Undecided until it is described. */
 enum meets { MEETS_UNDECIDED = 0, MEETS_NOT, MEETS };
@@ -42,7 +42,7 @@ struct row {
 	uint64_t off_cpu_ns; /* of sum_ns */
 	bool squares_overflowed;
 	unsigned step_class; /* steps.h */
-	unsigned gpu_class;  /* GPU_CLASS_ */
+	unsigned gpu_class;  /* GPU_CLASS_WAITS */
 	enum meets meets;
 	uint32_t usual_cost; /* in usual_costs.list[], + 1; 0: none yet */
 	struct sketch *sketch;
@@ -53,7 +53,6 @@ struct row {
 	uint64_t *thread_bits;
 	size_t thread_words;
 	struct profile_call_counters *perf; /* NULL: nothing */
-	struct row_samples *samples;	    /* NULL: none */
 };
 
 /* A node of the calling-context tree, of the process and function that named it first. */
@@ -102,6 +101,13 @@ static inline struct context *context_find(const struct aggregate *aggregate, ui
 /* calls.c */
 /* NULL: the process has not called the function. */
 struct row *row_find(const struct aggregate *aggregate, uint32_t process, uint32_t function);
+/* The row of a context that is described; *row is NULL where it is not, or is out of range. 0 or
+ * -ENOMEM. */
+int context_row(struct aggregate *aggregate, uint32_t id, struct row **row);
+/* The row and sums of a span whose context is new, not known, or contradicts an earlier one.
+ * *row is NULL when the span cannot be used. 0 or -ENOMEM. */
+int calls_place(struct aggregate *aggregate, const struct perfx_span *span, struct row **row,
+		struct sums **sums);
 /* Where a span's sums are, of one that has been added. NULL: nowhere. */
 struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
 
@@ -109,7 +115,7 @@ struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *sp
 /* NULL: its process or function was never described. */
 struct profile_process *process_of(const struct finish_ctx *ctx, const struct row *row);
 /* The caller's context; 0: untraced code, or not known. */
-uint32_t parent_of(const struct aggregate *aggregate, const struct context *context);
+uint32_t parent_of(const struct calls *calls, const struct context *context);
 int calls_fill(struct finish_ctx *ctx);
 
 /* costs.c */
@@ -118,31 +124,5 @@ int costs_span(struct aggregate *aggregate, struct costs **costs, const struct p
 int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *record);
 /* Calls without a record that are taken to have this cost. 0 or -ENOMEM. */
 int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t count);
-
-/* Costs of a row, own and inclusive. */
-struct row_cost {
-	struct costs own; /* unread_ns: less the time in calls of known cost */
-	struct profile_cost inclusive;
-	uint64_t dtypes[PERFX_DTYPES]; /* inclusive flops */
-	uint64_t computing_ns;
-	uint32_t open; /* how often it is on the path during the walk */
-};
-
-/* State that calls.c and its neighbours share while they fill the profile. */
-struct rows_ctx {
-	struct finish_ctx *finish;
-	const struct aggregate *a;
-	struct profile *profile;
-	struct sums *sums;	    /* by row */
-	struct row_cost *row_costs; /* by row; NULL: no known cost anywhere */
-	struct edge *edges;	    /* by row, then caller */
-	size_t edges_count;
-};
-
-/* Sums up the costs of each row, before the profile's rows are filled. 0 or -ENOMEM. */
-int compute_sum(struct rows_ctx *ctx);
-void compute_fill_row(const struct rows_ctx *ctx, const struct row *row, struct profile_row *out);
-/* The processes' sums, when the rows are filled. 0 or -ENOMEM. */
-int compute_fill(struct rows_ctx *ctx);
 
 #endif

@@ -13,6 +13,16 @@ struct edge {
 	uint64_t calls_count, total_ns;
 };
 
+/* State while the profile is filled. */
+struct rows_ctx {
+	struct finish_ctx *finish;
+	const struct aggregate *a;
+	struct profile *profile;
+	struct sums *sums;  /* by row */
+	struct edge *edges; /* by row, then caller */
+	size_t edges_count;
+};
+
 static uint32_t caller_of(const struct aggregate *a, const struct context *context)
 {
 	const struct context *parent;
@@ -139,8 +149,6 @@ static void fill_row(const struct rows_ctx *w, const struct row *row, struct pro
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;
-	out->seen_until_ns = calls_seen_until(w->a, row->process, row->function, NULL);
-	compute_fill_row(w, row, out);
 	if (!row->recorded_count)
 		return;
 	out->min_ns = row->min_ns;
@@ -245,9 +253,9 @@ static struct profile_process *process_of_context(const struct rows_ctx *w,
 }
 
 /* A damaged file may hang a node under another process's: then it is a root. */
-uint32_t parent_of(const struct aggregate *a, const struct context *context)
+uint32_t parent_of(const struct calls *calls, const struct context *context)
 {
-	const struct context *parent = &a->calls->contexts[context->parent];
+	const struct context *parent = &calls->contexts[context->parent];
 
 	return parent->described && parent->process == context->process ? context->parent : 0;
 }
@@ -278,7 +286,7 @@ static int fill_contexts(struct rows_ctx *w)
 			continue;
 		process->contexts[process->contexts_count++] = (struct profile_context){
 			.id = (uint32_t)i,
-			.parent = parent_of(a, context),
+			.parent = parent_of(a->calls, context),
 			.function = context->function,
 			.calls_count = context->sums.calls_count,
 			.total_ns = context->sums.total_ns,
@@ -301,13 +309,8 @@ int calls_fill(struct finish_ctx *ctx)
 	p->functions_count = calls->functions_count;
 	memcpy(p->perf_counters, calls->perf_counters, sizeof(p->perf_counters));
 	p->perf_counters_why = calls->perf_counters_why;
-	err = sum_contexts(&w);
-	err = err ?: compute_sum(&w);
-	err = err ?: fill_rows(&w);
-	err = err ?: fill_contexts(&w);
-	err = err ?: compute_fill(&w);
+	err = sum_contexts(&w) ?: fill_rows(&w) ?: fill_contexts(&w);
 	free(w.sums);
-	free(w.row_costs);
 	free(w.edges);
 	return err;
 }

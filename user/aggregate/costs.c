@@ -21,11 +21,12 @@ static void cost_add(struct profile_cost *cost, const struct profile_cost *more)
 	add_up(&cost->assumed_count, more->assumed_count);
 }
 
-static int make(struct costs **costs)
+/* NULL: no memory. */
+static struct costs *costs_get(struct costs **costs)
 {
 	if (!*costs)
 		*costs = calloc(1, sizeof(**costs));
-	return *costs ? 0 : -ENOMEM;
+	return *costs;
 }
 
 /* The type of a call without a record is not known. */
@@ -43,18 +44,6 @@ static void add_counted(struct costs *costs, uint64_t flops, uint64_t bytes, uin
 	add_up(&costs->dtypes[dtype], flops);
 }
 
-static void add_moved(struct costs *costs, const struct perfx_span *span)
-{
-	const struct profile_cost more = {
-		.moved_bytes = span->bytes,
-		.bus_bytes = span->flops,
-		.bus_moved_bytes = span->flops ? span->bytes : 0,
-		.counted_count = 1,
-	};
-
-	cost_add(&costs->cost, &more);
-}
-
 static int add_span(struct costs **costs, const struct perfx_span *span)
 {
 	bool timed = !(span->flags & PERFX_SPAN_UNTIMED);
@@ -63,9 +52,9 @@ static int add_span(struct costs **costs, const struct perfx_span *span)
 	/* what it did before the exception is not known */
 	if (span->flags & PERFX_SPAN_UNWOUND)
 		return 0;
-	if (make(costs))
+	f = costs_get(costs);
+	if (!f)
 		return -ENOMEM;
-	f = *costs;
 	switch ((enum perfx_cost_state)span->cost_state) {
 	case PERFX_COST_NONE:
 	case PERFX_COST_BY_OBJECT: /* add_span_of_object */
@@ -76,7 +65,14 @@ static int add_span(struct costs **costs, const struct perfx_span *span)
 		break;
 	case PERFX_COST_COUNTED:
 		if (span->flags & PERFX_SPAN_MOVES) {
-			add_moved(f, span);
+			const struct profile_cost more = {
+				.moved_bytes = span->bytes,
+				.bus_bytes = span->flops,
+				.bus_moved_bytes = span->flops ? span->bytes : 0,
+				.counted_count = 1,
+			};
+
+			cost_add(&f->cost, &more);
 			break;
 		}
 		add_counted(f, span->flops, span->bytes, 1, span->dtype);
@@ -119,9 +115,9 @@ int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *reco
 
 	if (!all)
 		return 0;
-	if (make(costs))
+	f = costs_get(costs);
+	if (!f)
 		return -ENOMEM;
-	f = *costs;
 	add_counted(f, record->flops, record->bytes, record->counted_count, PERFX_DTYPE_UNKNOWN);
 	cost_add(&f->cost, &more);
 	if (record->flops) {
@@ -137,17 +133,18 @@ int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *reco
 int costs_assumed(struct costs **costs, const struct perfx_span *span, uint64_t count)
 {
 	uint64_t flops = span->cost_state == PERFX_COST_COUNTED ? span->flops : 0, bytes = 0;
+	struct costs *f = costs_get(costs);
 
-	if (make(costs))
+	if (!f)
 		return -ENOMEM;
 	if (__builtin_mul_overflow(flops, count, &flops) ||
 	    __builtin_mul_overflow(flops ? span->bytes : 0, count, &bytes))
 		return 0;
 	if (span->cost_state != PERFX_COST_COUNTED)
-		(*costs)->cost.nested_count = add_capped((*costs)->cost.nested_count, count);
+		add_up(&f->cost.nested_count, count);
 	else
-		add_counted(*costs, flops, bytes, count, PERFX_DTYPE_UNKNOWN);
-	(*costs)->cost.assumed_count = add_capped((*costs)->cost.assumed_count, count);
+		add_counted(f, flops, bytes, count, PERFX_DTYPE_UNKNOWN);
+	add_up(&f->cost.assumed_count, count);
 	return 0;
 }
 
@@ -241,8 +238,8 @@ int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_spa
 /* Spans whose object was not described when they came. 0 or -ENOMEM. */
 static int object_costs_settle(struct finish_ctx *ctx)
 {
-	struct aggregate *a = ctx->a;
 	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
+	struct aggregate *a = ctx->a;
 	size_t count = a->costs->waiting_count;
 
 	a->costs->waiting_count = 0;
@@ -265,7 +262,7 @@ static void object_costs_clear(void *state)
 	free(costs->waiting);
 }
 
-const struct part part_costs = {
+const struct part part_object_costs = {
 	PART_STATE(costs),
 	.add = {TAKES(OBJECT_COST, object_cost)},
 	.finish = object_costs_settle,
@@ -284,6 +281,15 @@ const struct part part_costs = {
  * the first; the second walks the tree with the path's functions marked. Both are linear, whatever
  * the shape of the tree: it may come from a damaged file.
  */
+
+/* Costs of a row, own and inclusive. */
+struct row_cost {
+	struct costs own; /* unread_ns: less the time in calls of known cost */
+	struct profile_cost inclusive;
+	uint64_t dtypes[PERFX_DTYPES]; /* inclusive flops */
+	uint64_t computing_ns;
+	uint32_t open; /* how often it is on the path during the walk */
+};
 
 /* A context with all below it. Node 0 is above all roots. */
 struct node {
@@ -312,7 +318,7 @@ static void costs_add(struct costs *costs, const struct costs *more, uint64_t un
 }
 
 /* A context's own costs, when those of its callees are in the node already. */
-static void add_own(struct rows_ctx *w, const struct context *context, struct node *node)
+static void add_own(struct row_cost *rows, const struct context *context, struct node *node)
 {
 	const struct costs *costs = context->sums.costs;
 	uint64_t inner_ns = node->covered_ns, unread_ns;
@@ -324,126 +330,96 @@ static void add_own(struct rows_ctx *w, const struct context *context, struct no
 	node->covered_ns = add_capped(costs->counted_ns, add_capped(inner_ns, unread_ns));
 	cost_add(&node->cost, &costs->cost);
 	dtypes_add(node->dtypes, costs->dtypes);
-	costs_add(&w->row_costs[context->row->index].own, costs, unread_ns);
+	costs_add(&rows[context->row->index].own, costs, unread_ns);
 }
 
-static void sum_upwards(struct rows_ctx *w, struct node *nodes)
+static void sum_upwards(const struct calls *calls, struct row_cost *rows, struct node *nodes)
 {
-	const struct aggregate *a = w->a;
-
-	for (size_t i = a->calls->contexts_count; i-- > 1;) {
-		const struct context *context = &a->calls->contexts[i];
+	for (size_t i = calls->contexts_count; i-- > 1;) {
+		const struct context *context = &calls->contexts[i];
 		struct node *node = &nodes[i], *parent;
 
-		node->parent = parent_of(a, context);
+		node->parent = parent_of(calls, context);
 		parent = &nodes[node->parent];
 		node->sibling = parent->child;
 		parent->child = (uint32_t)i;
-		add_own(w, context, node);
+		add_own(rows, context, node);
 		cost_add(&parent->cost, &node->cost);
 		dtypes_add(parent->dtypes, node->dtypes);
 		add_up(&parent->covered_ns, node->covered_ns);
 	}
 }
 
-/* NULL: no call ended there. */
-static struct row_cost *row_cost_of(const struct rows_ctx *w, const struct context *context)
-{
-	return context->row ? &w->row_costs[context->row->index] : NULL;
-}
-
-/* Time without nested calls, whose work is in the cost of another call. */
-static uint64_t computing_ns_of(const struct sums *sums)
+/* Adds sums to the inclusive costs of a row. Nested calls take no computing time, for their work is
+ * in the cost of another call. */
+static void add_inclusive(struct row_cost *row, const struct sums *sums,
+			  const struct profile_cost *cost, const uint64_t *dtypes)
 {
 	uint64_t nested_ns = sums->costs ? sums->costs->nested_ns : 0;
 
-	return sub_capped(sums->total_ns, nested_ns);
+	cost_add(&row->inclusive, cost);
+	dtypes_add(row->dtypes, dtypes);
+	add_up(&row->computing_ns, sub_capped(sums->total_ns, nested_ns));
 }
 
-static void enter(const struct rows_ctx *w, const struct context *context, const struct node *node)
+/* Contexts without a row have no ended call. */
+static void walk(const struct calls *calls, struct row_cost *rows, const struct node *nodes)
 {
-	struct row_cost *row = row_cost_of(w, context);
-
-	if (!row || row->open++)
-		return;
-	cost_add(&row->inclusive, &node->cost);
-	dtypes_add(row->dtypes, node->dtypes);
-	add_up(&row->computing_ns, computing_ns_of(&context->sums));
-}
-
-static void leave(const struct rows_ctx *w, const struct context *context)
-{
-	struct row_cost *row = row_cost_of(w, context);
-
-	if (row)
-		row->open--;
-}
-
-static void walk(const struct rows_ctx *w, const struct node *nodes)
-{
-	const struct context *contexts = w->a->calls->contexts;
+	const struct context *contexts = calls->contexts;
 	uint32_t at = nodes[0].child;
 
 	while (at) {
-		enter(w, &contexts[at], &nodes[at]);
+		const struct row *row = contexts[at].row;
+
+		if (row && !rows[row->index].open++)
+			add_inclusive(&rows[row->index], &contexts[at].sums, &nodes[at].cost,
+				      nodes[at].dtypes);
 		if (nodes[at].child) {
 			at = nodes[at].child;
 			continue;
 		}
-		while (at && !nodes[at].sibling) {
-			leave(w, &contexts[at]);
-			at = nodes[at].parent;
-		}
-		if (at) {
-			leave(w, &contexts[at]);
-			at = nodes[at].sibling;
+		for (bool done = false; at && !done;) {
+			row = contexts[at].row;
+			if (row)
+				rows[row->index].open--;
+			done = nodes[at].sibling;
+			at = done ? nodes[at].sibling : nodes[at].parent;
 		}
 	}
 }
 
-/* Calls whose context is not known: roots without callees. */
-static void add_orphans(struct rows_ctx *w)
-{
-	for (size_t i = 0; i < w->a->calls->rows_count; i++) {
-		const struct sums *orphans = &w->a->calls->rows[i]->orphans;
-		struct row_cost *row = &w->row_costs[i];
-
-		add_up(&row->computing_ns, computing_ns_of(orphans));
-		if (!orphans->costs)
-			continue;
-		costs_add(&row->own, orphans->costs, orphans->costs->unread_ns);
-		cost_add(&row->inclusive, &orphans->costs->cost);
-		dtypes_add(row->dtypes, orphans->costs->dtypes);
-	}
-}
-
-static bool any_costs(const struct aggregate *a)
-{
-	for (size_t i = 0; i < a->calls->contexts_count; i++)
-		if (a->calls->contexts[i].sums.costs)
-			return true;
-	for (size_t i = 0; i < a->calls->rows_count; i++)
-		if (a->calls->rows[i]->orphans.costs)
-			return true;
-	return false;
-}
-
-int compute_sum(struct rows_ctx *w)
+/* The costs of all rows, which the caller frees. *rows is NULL if no call has a known cost. 0 or
+ * -ENOMEM. */
+static int sum_rows(const struct calls *calls, struct row_cost **rows)
 {
 	struct node *nodes;
+	bool any = false;
 
-	if (!any_costs(w->a))
+	*rows = NULL;
+	FOR_EACH (context, calls->contexts)
+		any |= context->sums.costs != NULL;
+	FOR_EACH (row, calls->rows)
+		any |= (*row)->orphans.costs != NULL;
+	if (!any)
 		return 0;
-	w->row_costs = calloc(w->a->calls->rows_count + 1, sizeof(*w->row_costs));
-	nodes = calloc(w->a->calls->contexts_count + 1, sizeof(*nodes));
-	if (!w->row_costs || !nodes) {
+	*rows = calloc(calls->rows_count + 1, sizeof(**rows));
+	nodes = calloc(calls->contexts_count + 1, sizeof(*nodes));
+	if (!*rows || !nodes) {
 		free(nodes);
 		return -ENOMEM;
 	}
-	sum_upwards(w, nodes);
-	walk(w, nodes);
-	add_orphans(w);
+	sum_upwards(calls, *rows, nodes);
+	walk(calls, *rows, nodes);
 	free(nodes);
+	/* calls whose context is not known are roots without callees */
+	for (size_t i = 0; i < calls->rows_count; i++) {
+		static const struct costs none;
+		const struct sums *orphans = &calls->rows[i]->orphans;
+		const struct costs *costs = orphans->costs ?: &none;
+
+		add_inclusive(&(*rows)[i], orphans, &costs->cost, costs->dtypes);
+		costs_add(&(*rows)[i].own, costs, costs->unread_ns);
+	}
 	return 0;
 }
 
@@ -457,35 +433,33 @@ static enum perfx_dtype dominant(const uint64_t *dtypes)
 	return most;
 }
 
-void compute_fill_row(const struct rows_ctx *w, const struct row *row, struct profile_row *out)
-{
-	const struct row_cost *cost;
+ORDER(by_source_flops, struct profile_compute_source, DESCENDING(a->cost.flops, b->cost.flops),
+      ASCENDING(a->source, b->source))
 
-	if (!w->row_costs)
-		return;
-	cost = &w->row_costs[row->index];
-	out->cost = cost->own.cost;
-	out->inclusive = cost->inclusive;
-	out->dtype = dominant(cost->dtypes);
-	out->computing_ns = cost->computing_ns;
-}
+ORDER(by_dtype_flops, struct profile_compute_dtype, DESCENDING(a->flops, b->flops),
+      ASCENDING(a->dtype, b->dtype))
 
-static bool has_cost(const struct profile_cost *cost)
+static int add_to_process(struct profile_compute *compute, enum perfx_source source,
+			  const struct costs *own)
 {
-	return cost->counted_count || cost->unread_count || cost->nested_count ||
-	       cost->opaque_count;
-}
-
-static int add_source(struct profile_compute *compute, enum perfx_source source,
-		      const struct profile_cost *cost)
-{
-	struct profile_compute_source *sources;
+	const struct profile_cost *cost = &own->cost;
 	size_t at = 0;
 
+	if (!cost->counted_count && !cost->unread_count && !cost->nested_count &&
+	    !cost->opaque_count)
+		return 0;
+	compute->measured = true;
+	cost_add(&compute->cost, cost);
+	add_up(&compute->counted_ns, own->counted_ns);
+	add_up(&compute->timed_flops, own->timed_flops);
+	add_up(&compute->unread_ns, own->unread_ns);
+	add_up(&compute->opaque_ns, own->opaque_ns);
 	while (at < compute->sources_count && compute->sources[at].source != source)
 		at++;
 	if (at == compute->sources_count) {
-		sources = reallocarray(compute->sources, at + 1, sizeof(*sources));
+		struct profile_compute_source *sources =
+			reallocarray(compute->sources, at + 1, sizeof(*sources));
+
 		if (!sources)
 			return -ENOMEM;
 		compute->sources = sources;
@@ -493,11 +467,6 @@ static int add_source(struct profile_compute *compute, enum perfx_source source,
 		compute->sources_count++;
 	}
 	cost_add(&compute->sources[at].cost, cost);
-	return 0;
-}
-
-static int add_dtypes(struct profile_compute *compute, const uint64_t *dtypes)
-{
 	if (!compute->dtypes)
 		compute->dtypes = calloc(PERFX_DTYPES, sizeof(*compute->dtypes));
 	if (!compute->dtypes)
@@ -505,61 +474,48 @@ static int add_dtypes(struct profile_compute *compute, const uint64_t *dtypes)
 	compute->dtypes_count = PERFX_DTYPES;
 	for (int i = 0; i < PERFX_DTYPES; i++) {
 		compute->dtypes[i].dtype = i;
-		add_up(&compute->dtypes[i].flops, dtypes[i]);
+		add_up(&compute->dtypes[i].flops, own->dtypes[i]);
 	}
 	return 0;
 }
 
-ORDER(by_source_flops, struct profile_compute_source, DESCENDING(a->cost.flops, b->cost.flops),
-      ASCENDING(a->source, b->source))
-
-ORDER(by_dtype_flops, struct profile_compute_dtype, DESCENDING(a->flops, b->flops),
-      ASCENDING(a->dtype, b->dtype))
-
-static void sort_parts(struct profile_compute *compute)
+static int fill_process(const struct aggregate *a, const struct profile *profile,
+			const struct row_cost *costs, struct profile_process *process)
 {
+	struct profile_compute *compute = &process->compute;
+
+	for (size_t i = 0; costs && i < process->rows_count; i++) {
+		struct profile_row *out = &process->rows[i];
+		const struct row *row = row_find(a, process->index, out->function);
+		const struct row_cost *cost = &costs[row->index];
+
+		out->cost = cost->own.cost;
+		out->inclusive = cost->inclusive;
+		out->dtype = dominant(cost->dtypes);
+		out->computing_ns = cost->computing_ns;
+		if (add_to_process(compute, profile_function(profile, out->function)->source,
+				   &cost->own))
+			return -ENOMEM;
+	}
 	SORT_ITEMS(compute->sources, compute->sources_count, by_source_flops);
 	SORT_ITEMS(compute->dtypes, compute->dtypes_count, by_dtype_flops);
 	while (compute->dtypes_count && !compute->dtypes[compute->dtypes_count - 1].flops)
 		compute->dtypes_count--;
-}
-
-static int add_row(struct profile_compute *compute, enum perfx_source source,
-		   const struct costs *own)
-{
-	if (!has_cost(&own->cost))
-		return 0;
-	compute->measured = true;
-	cost_add(&compute->cost, &own->cost);
-	add_up(&compute->counted_ns, own->counted_ns);
-	add_up(&compute->timed_flops, own->timed_flops);
-	add_up(&compute->unread_ns, own->unread_ns);
-	add_up(&compute->opaque_ns, own->opaque_ns);
-	if (add_source(compute, source, &own->cost))
-		return -ENOMEM;
-	return add_dtypes(compute, own->dtypes);
-}
-
-int compute_fill(struct rows_ctx *w)
-{
-	struct profile *p = w->profile;
-
-	for (size_t i = 0; w->row_costs && i < w->a->calls->rows_count; i++) {
-		const struct row *row = w->a->calls->rows[i];
-		struct profile_process *process = process_of(w->finish, row);
-		const struct profile_function *function = profile_function(p, row->function);
-
-		if (process && function &&
-		    add_row(&process->compute, function->source, &w->row_costs[i].own))
-			return -ENOMEM;
-	}
-	for (size_t i = 0; i < p->processes_count; i++) {
-		struct profile_compute *compute = &p->processes[i].compute;
-		uint32_t process = p->processes[i].index;
-
-		sort_parts(compute);
-		compute->until_ns = step_costs_limits(&w->a->steps->costs, process).costs_ns;
-		compute->until_flops = step_costs_limited_flops(&w->a->steps->costs, process);
-	}
+	compute->until_ns = step_costs_limits(&a->steps->costs, process->index).costs_ns;
+	compute->until_flops = step_costs_limited_flops(&a->steps->costs, process->index);
 	return 0;
 }
+
+/* When rows are filled. */
+static int costs_fill(struct finish_ctx *ctx)
+{
+	struct row_cost *costs;
+	int err = sum_rows(ctx->a->calls, &costs);
+
+	FOR_EACH (process, ctx->profile->processes)
+		err = err ?: fill_process(ctx->a, ctx->profile, costs, process);
+	free(costs);
+	return err;
+}
+
+const struct part part_costs = {.finish = costs_fill};

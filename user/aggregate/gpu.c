@@ -450,7 +450,7 @@ int gpu_span(struct aggregate *a, struct row *row, const struct perfx_span *span
 	struct gpu_process *process;
 	int err = 0;
 
-	if (row->gpu_class & GPU_CLASS_UNDECIDED)
+	if (row->gpu_class & UNDECIDED)
 		classify(a, row);
 	if (row->gpu_class & GPU_CLASS_WAITS && is_outermost(a, span->context)) {
 		process = gpu_process_get(a, span->process);

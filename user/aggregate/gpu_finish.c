@@ -129,10 +129,9 @@ static const struct gpu_call *call_of_context(const struct gpu_ctx *ctx, uint32_
 
 static uint32_t parent_context(const struct gpu_ctx *ctx, uint32_t context)
 {
-	const struct aggregate *a = ctx->w->a;
+	const struct calls *calls = ctx->w->a->calls;
 
-	return a->calls->contexts[context].described ? parent_of(a, &a->calls->contexts[context])
-						     : 0;
+	return calls->contexts[context].described ? parent_of(calls, &calls->contexts[context]) : 0;
 }
 
 static bool is_of_cuda(const struct gpu_ctx *ctx, uint32_t context)

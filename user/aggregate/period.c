@@ -611,7 +611,7 @@ static int periods_fill(struct finish_ctx *ctx)
 }
 
 /* Calls of threads that have no period yet are taken over, of processes that go on. */
-static int periods_go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
+static int periods_take_over(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
 	(void)from_ns;
 	for (size_t i = 0; i < before->periods->count; i++) {
@@ -642,7 +642,7 @@ static void periods_clear(void *state)
 
 const struct part part_periods = {
 	PART_STATE(periods),
-	.go_on = periods_go_on,
+	.take_over = periods_take_over,
 	.finish = periods_fill,
 	.clear = periods_clear,
 };

@@ -689,7 +689,7 @@ bool process_goes_on(void *ctx, uint32_t process)
 	return proc && proc->origin != PROCESS_UNKNOWN && !proc->closed;
 }
 
-static int processes_go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
+static int processes_take_over(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
 	(void)from_ns;
 	for (uint32_t i = 0; i < before->processes->count; i++) {
@@ -758,7 +758,7 @@ const struct part part_process = {
 		TAKES(USAGE, usage), TAKES(LIMITS, limits), TAKES(THREAD, thread),
 		TAKES(RANK, rank), TAKES(PLACE, place), TAKES(PYTHON, python),
 		TAKES(PROCESS_COUNTERS, process_counters), TAKES(LOSS, loss)},
-	.go_on = processes_go_on,
+	.take_over = processes_take_over,
 	.finish = fill_processes,
 	.clear = processes_clear,
 };

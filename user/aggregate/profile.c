@@ -43,6 +43,35 @@ const struct profile_function *profile_function(const struct profile *profile, u
 	return &profile->functions[id - 1];
 }
 
+struct profile_sample_sums profile_sample_sums(const struct profile_process *process)
+{
+	struct profile_sample_sums sums = {0};
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
+
+		add_up(on_cpu ? &sums.on_cpu_count : &sums.off_cpu_count, sample->count);
+		add_up(on_cpu ? &sums.on_cpu_ns : &sums.off_cpu_ns, sample->ns);
+	}
+	return sums;
+}
+
+const struct profile_thread *profile_thread(const struct profile_process *process, uint32_t tid)
+{
+	FOR_EACH (thread, process->threads)
+		if (thread->tid == tid)
+			return thread;
+	return NULL;
+}
+
+const char *profile_thread_name(const struct profile_process *process, uint32_t tid)
+{
+	const struct profile_thread *thread = profile_thread(process, tid);
+
+	return thread && thread->comm ? thread->comm : "";
+}
+
 double profile_loss_share(const struct profile *profile, enum perfx_loss_kind loss)
 {
 	uint64_t count = profile->losses[loss], of = profile->calls_count;

@@ -39,14 +39,6 @@ static struct usual_cost *usual_cost_find(const struct usual_costs *usual, uint3
 	return MAP64_FIND_OF(usual, MAP64_PAIR(process, function));
 }
 
-uint32_t usual_cost_of(const struct aggregate *a, uint32_t process, uint32_t function)
-{
-	const struct usual_costs *usual = &a->reductions->usual;
-	const struct usual_cost *cost = usual_cost_find(usual, process, function);
-
-	return cost ? (uint32_t)(cost - usual->list) + 1 : 0;
-}
-
 /* NULL: no memory. */
 static struct usual_cost *get(struct usual_costs *usual, uint32_t process, uint32_t function)
 {
@@ -102,9 +94,16 @@ int usual_cost_add(struct aggregate *a, struct row *row, const struct perfx_span
 	return 0;
 }
 
-bool usual_cost_is_part(const struct aggregate *a, const struct row *row)
+bool usual_cost_is_part(const struct aggregate *a, struct row *row)
 {
-	return row->usual_cost && a->reductions->usual.list[row->usual_cost - 1].is_part;
+	const struct usual_costs *usual = &a->reductions->usual;
+	const struct usual_cost *cost =
+		row->usual_cost ? &usual->list[row->usual_cost - 1]
+				: usual_cost_find(usual, row->process, row->function);
+
+	if (cost)
+		row->usual_cost = (uint32_t)(cost - usual->list) + 1;
+	return cost && cost->is_part;
 }
 
 bool usual_cost_assume(const struct aggregate *a, struct perfx_span *span)
@@ -122,7 +121,7 @@ bool usual_cost_assume(const struct aggregate *a, struct perfx_span *span)
 	return true;
 }
 
-static int usual_costs_go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
+static int usual_costs_take_over(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
 	const struct usual_costs *usual = &before->reductions->usual;
 
@@ -385,6 +384,10 @@ static int reductions_fill(struct finish_ctx *ctx)
 	ctx->profile->reduced_count = reductions->list_count;
 	ctx->profile->late = reductions->late;
 	ctx->profile->late_count = reductions->late_count;
+	FOR_EACH (process, ctx->profile->processes)
+		FOR_EACH (row, process->rows)
+			row->seen_until_ns =
+				calls_seen_until(ctx->a, process->index, row->function, NULL);
 	return 0;
 }
 
@@ -399,7 +402,9 @@ static void reductions_clear(void *state)
 }
 
 const struct part part_reductions = {
-	PART_STATE(reductions),	    .add = {TAKES(REDUCED, reduced), TAKES(LATE, late)},
-	.go_on = usual_costs_go_on, .finish = reductions_fill,
+	PART_STATE(reductions),
+	.add = {TAKES(REDUCED, reduced), TAKES(LATE, late)},
+	.take_over = usual_costs_take_over,
+	.finish = reductions_fill,
 	.clear = reductions_clear,
 };

@@ -52,8 +52,21 @@ struct sample_times {
 	bool cut; /* older ones are gone */
 };
 
+/* Samples of all threads of a process on CPUs while the calls of a row ran: they tell how parallel
+ * the function is. Only functions that a single thread calls have them, as overlapping calls would
+ * count a sample twice. */
+struct row_samples {
+	uint32_t tid; /* of the calls */
+	uint64_t wall_ns;
+	struct map64 ids; /* activity → list[] */
+	struct row_sample *list;
+	size_t count, capacity;
+};
+
 struct samples {
 	struct activities sampled, blocked;
+	struct row_samples *rows; /* by row */
+	size_t rows_count, rows_capacity;
 	struct sample_times times;
 	struct map64 object_ids; /* hash → objects[] */
 	struct wait_object *objects;
@@ -66,14 +79,6 @@ struct samples {
 struct row_sample {
 	uint32_t activity; /* samples.sampled.list[] */
 	uint64_t ns, count;
-};
-
-struct row_samples {
-	uint32_t tid; /* of the calls */
-	uint64_t wall_ns;
-	struct map64 ids; /* activity → list[] */
-	struct row_sample *list;
-	size_t count, capacity;
 };
 
 static struct activity *activity_find(const struct activities *activities,
@@ -265,15 +270,6 @@ static int handle_sampling(struct aggregate *a, const struct event *event)
 	return a->samples->sampling_why ? 0 : -ENOMEM;
 }
 
-void row_samples__free(struct row_samples *samples)
-{
-	if (!samples)
-		return;
-	map64_clear(&samples->ids);
-	free(samples->list);
-	free(samples);
-}
-
 static int add_sample(struct row_samples *samples, const struct sample_time *time)
 {
 	struct row_sample *sample = MAP64_ITEM_OF(samples, time->activity);
@@ -295,23 +291,22 @@ static bool was_during(const struct aggregate *a, const struct perfx_span *span,
 	       time->time_ns < span->start_ns + span->duration_ns;
 }
 
-/* A timed call has ended: its samples came before it. 0 or -ENOMEM. */
-int parallel_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
+int samples_span(struct aggregate *a, const struct row *row, const struct perfx_span *span)
 {
 	const struct sample_times *times = &a->samples->times;
+	struct row_samples *samples;
 	int err = 0;
 
 	if (!times->count || row->threads_count > 1 || span->flags & PERFX_SPAN_ASYNC)
 		return 0;
-	if (!row->samples)
-		row->samples = calloc(1, sizeof(*row->samples));
-	if (!row->samples)
+	samples = GROW_TO(a->samples->rows, row->index);
+	if (!samples)
 		return -ENOMEM;
-	row->samples->tid = span->tid;
-	add_up(&row->samples->wall_ns, span->duration_ns);
+	samples->tid = span->tid;
+	add_up(&samples->wall_ns, span->duration_ns);
 	for (size_t i = times->count; i > 0 && times->list[i - 1].time_ns >= span->start_ns; i--)
 		if (!err && was_during(a, span, &times->list[i - 1]))
-			err = add_sample(row->samples, &times->list[i - 1]);
+			err = add_sample(samples, &times->list[i - 1]);
 	return err;
 }
 
@@ -745,8 +740,9 @@ static int parallel_fill(struct finish_ctx *ctx)
 			struct profile_row *out = &process->rows[i];
 			const struct row *row = row_find(a, process->index, out->function);
 
-			if (row && row->samples && row->threads_count == 1)
-				err = fill_during(ctx, row->samples, out);
+			if (row && row->index < a->samples->rows_count && row->threads_count == 1 &&
+			    a->samples->rows[row->index].wall_ns)
+				err = fill_during(ctx, &a->samples->rows[row->index], out);
 		}
 	}
 	return err;
@@ -782,37 +778,6 @@ static int samples_fill(struct finish_ctx *ctx)
 	return err ?: parallel_fill(ctx);
 }
 
-struct profile_sample_sums profile_sample_sums(const struct profile_process *process)
-{
-	struct profile_sample_sums sums = {0};
-
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-		bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
-		uint64_t *count = on_cpu ? &sums.on_cpu_count : &sums.off_cpu_count;
-		uint64_t *ns = on_cpu ? &sums.on_cpu_ns : &sums.off_cpu_ns;
-
-		add_up(count, sample->count);
-		add_up(ns, sample->ns);
-	}
-	return sums;
-}
-
-const struct profile_thread *profile_thread(const struct profile_process *process, uint32_t tid)
-{
-	for (size_t i = 0; i < process->threads_count; i++)
-		if (process->threads[i].tid == tid)
-			return &process->threads[i];
-	return NULL;
-}
-
-const char *profile_thread_name(const struct profile_process *process, uint32_t tid)
-{
-	const struct profile_thread *thread = profile_thread(process, tid);
-
-	return thread && thread->comm ? thread->comm : "";
-}
-
 static void samples_clear(void *state)
 {
 	struct samples *samples = state;
@@ -824,6 +789,11 @@ static void samples_clear(void *state)
 	free(samples->blocked.list);
 	map64_clear(&samples->object_ids);
 	free(samples->objects);
+	FOR_EACH (row, samples->rows) {
+		map64_clear(&row->ids);
+		free(row->list);
+	}
+	free(samples->rows);
 }
 
 const struct part part_samples = {

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/process.h"
-#include "base/hash.h"
 #include "base/text.h"
-#include "cost/operator_label.h"
 
 #include <stdlib.h>
-
-/* Texts that come often, once each. */
-struct interned {
-	struct map64 ids; /* hash → list[] */
-	const char **list;
-	size_t capacity, count;
-};
 
 struct frame {
 	struct profile_frame frame;
@@ -21,7 +12,6 @@ struct frame {
 };
 
 struct stacks {
-	struct interned interned;
 	struct map64 ids; /* process << 32 | stack → list[] */
 	struct stack *list;
 	size_t capacity, count;
@@ -30,37 +20,6 @@ struct stacks {
 	struct chunks frames; /* index 0: none */
 	bool some_left_out;   /* PERFX_STACK_END_LEFT_OUT */
 };
-
-const char *intern(struct aggregate *a, const char *text)
-{
-	struct interned *interned = &a->stacks->interned;
-	uint64_t hash = fnv1a(text, strlen(text));
-	uint32_t at = map64_get(&interned->ids, hash);
-	const char *copy, **item;
-
-	if (at != MAP64_NONE && !strcmp(interned->list[at], text))
-		return interned->list[at];
-	copy = pool_add(&a->strings, text);
-	/* of two texts with one hash the second is copied each time */
-	if (!copy || at != MAP64_NONE)
-		return copy;
-	item = MAP64_ITEM_OF(interned, hash);
-	if (!item)
-		return NULL;
-	*item = copy;
-	return copy;
-}
-
-const char *intern_label(struct aggregate *a, const char *function, uint16_t operator_bytes)
-{
-	struct text label = {0};
-	const char *interned = function;
-
-	if (operator_label(&label, function, operator_bytes))
-		interned = label.failed ? NULL : intern(a, text_peek(&label));
-	text_clear(&label);
-	return interned;
-}
 
 const struct stack *stack_find(const struct stacks *stacks, uint32_t process, uint32_t stack)
 {
@@ -383,8 +342,6 @@ static void stacks_clear(void *state)
 {
 	struct stacks *stacks = state;
 
-	map64_clear(&stacks->interned.ids);
-	free(stacks->interned.list);
 	chunks_clear(&stacks->frames);
 	map64_clear(&stacks->ids);
 	free(stacks->list);

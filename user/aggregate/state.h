@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * State that the parts of an aggregate share, and functions of the small ones. The larger parts
- *have a header each, which a part includes that asks them. The state of a part is its own.
+ * State that the parts of an aggregate share, and functions of the small ones. A larger part has a
+ * header, which parts that ask it include. The state of a part is its own. A part asks only those
+ * above it in this list, and those in its own line:
  *
- * A part asks those above it in this list, and those in its own line:
- *
- *	capture                            its times, windows, machine
- *	stacks, processes                  names and frames, who is who
- *	memory, energy, values, steps      blocks, joules, the program's own numbers, steps
- *	calls, costs, periods, samples     rows and calling contexts, what they compute and wait for
- *	reductions                         which calls were not seen
- *	gpu                                what devices did for which call
- *	lines, untraced, overhead          at the end alone
- *
- * Three arrows run back: each call, sample and reduction passes through gpu, calls and samples ask
- * reductions which calls were not seen, and memory, at the end, asks for its hotspots' contexts.
+ *	aggregate, capture             the capture's times, windows, machine
+ *	process                        who is who
+ *	stacks, energy, user_values    names and frames, joules, the program's own numbers
+ *	calls, steps                   functions, rows and calling contexts; steps
+ *	memory, costs, periods, gpu    blocks; what calls compute; which calls repeat; devices
+ *	reductions                     which calls were not seen
+ *	samples, steps_fill, untraced  what threads wait for; a process's steps; untraced time
+ *	spans                          gives each call to the parts above
+ *	lines, overhead                at the end alone
  */
 #ifndef PERFX_AGGREGATE_STATE_H
 #define PERFX_AGGREGATE_STATE_H
@@ -27,7 +25,6 @@
 #include <stddef.h>
 #include <string.h>
 
-struct aggregate;
 struct finish_ctx;
 struct row;
 
@@ -42,10 +39,9 @@ typedef int part_add(struct aggregate *aggregate, const struct event *event);
 struct part {
 	size_t offset, size; /* the pointer to its state in struct aggregate; size 0: it has none */
 	part_add *add[PART_KINDS]; /* NULL: it does not take the kind */
-	/* Goes on from an aggregate whose stream ends here (aggregate__continue). 0 or -ENOMEM. */
-	int (*go_on)(struct aggregate *aggregate, struct aggregate *before, uint64_t from_ns);
-	/* Fills its share of the profile; the parts before it in the table have done so. 0 or
-	 * -ENOMEM. */
+	/* aggregate__continue: takes over what goes on in the stream. 0 or -ENOMEM. */
+	int (*take_over)(struct aggregate *aggregate, struct aggregate *before, uint64_t from_ns);
+	/* Fills its share of the profile, after the parts before it in the table. 0 or -ENOMEM. */
 	int (*finish)(struct finish_ctx *ctx);
 	void (*clear)(void *state);
 };
@@ -56,17 +52,18 @@ struct part {
 	.offset = offsetof(struct aggregate, member), \
 	.size = sizeof(*((struct aggregate *)NULL)->member)
 
-extern const struct part part_capture, part_process, part_stacks, part_samples, part_memory,
-	part_energy, part_periods, part_steps, part_costs, part_calls, part_reductions, part_gpu,
-	part_values, part_lines, part_untraced, part_overhead;
-
-/* Those of an aggregate, in the order in which they fill the profile. */
-extern const struct part *const aggregate_parts[];
-extern const size_t aggregate_parts_count;
+extern const struct part part_capture, part_spans, part_object_costs, part_process, part_periods,
+	part_steps, part_energy, part_stacks, part_calls, part_costs, part_reductions, part_memory,
+	part_samples, part_lines, part_values, part_gpu, part_untraced, part_overhead;
 
 struct aggregate {
 	part_add *add[PART_KINDS];
 	struct pool strings;
+	struct {
+		struct map64 ids; /* hash → list[] */
+		const char **list;
+		size_t capacity, count;
+	} texts;		    /* that come often, once each */
 	uint64_t first_ns, last_ns; /* times seen in records */
 	uint64_t losses[PERFX_LOSS_KINDS];
 
@@ -144,19 +141,21 @@ int capture_window(struct aggregate *aggregate, const struct perfx_recording_win
 int capture_lose(struct aggregate *aggregate, const struct perfx_loss *record);
 int capture_usage(struct aggregate *aggregate, uint32_t merged, const struct perfx_usage *record);
 
+/* aggregate.c */
+/* The one copy of a text. NULL: memory is out. */
+const char *intern(struct aggregate *aggregate, const char *text);
+/* The name shown to users: an operator's name, or `function` itself. NULL: out of memory. */
+const char *intern_label(struct aggregate *aggregate, const char *function,
+			 uint16_t operator_bytes);
+
 /* stacks.c: call stacks and what their frames mean, of allocations, samples and calling contexts
- * alike; texts that come often, once each. */
+ * alike. */
 
 struct stack {
 	uint32_t process, id, frames_count, flags;
 	size_t first; /* in addresses[] */
 };
 
-/* The one copy of a text. NULL: memory is out. */
-const char *intern(struct aggregate *aggregate, const char *text);
-/* The name shown to users: an operator's name, or `function` itself. NULL: out of memory. */
-const char *intern_label(struct aggregate *aggregate, const char *function,
-			 uint16_t operator_bytes);
 /* NULL: it is not known. */
 const struct stack *stack_find(const struct stacks *stacks, uint32_t process, uint32_t stack);
 /* Of its frames, the innermost first. */
@@ -175,17 +174,10 @@ const struct profile_frame *frame_of(const struct finish_ctx *ctx, uint32_t proc
 				     uint64_t address);
 void profile_stacks_clear(struct profile *profile);
 
-/*
- * samples.c: activity of threads that is not counted by call, which is samples of running and
- * waiting threads, and the exact sums of the time that they waited. A row has the samples of all
- * threads of its process on CPUs while its calls ran: they tell how parallel the function is. Only
- * functions that a single thread calls have them, as overlapping calls would count a sample twice.
- */
-struct row_samples;
-
-/* A timed call has ended: its samples came before it. 0 or -ENOMEM. */
-int parallel_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
-void row_samples__free(struct row_samples *samples);
+/* samples.c: activity of threads that is not counted by call, which is samples of running and
+ * waiting threads, and the exact sums of the time that they waited. */
+/* A timed call of a row has ended: its samples came before it. 0 or -ENOMEM. */
+int samples_span(struct aggregate *aggregate, const struct row *row, const struct perfx_span *span);
 
 /* energy.c */
 /* A process is on a GPU; the GPU's next record of usage ends the sample. 0 or -ENOMEM. */
@@ -220,12 +212,10 @@ int untraced_span(struct aggregate *aggregate, const struct perfx_span *span);
  * their arguments: fewer show it. */
 #define USUAL_INSIDE_MIN 20
 
-/* The value for row->usual_cost; 0: no call of the function was measured yet. */
-uint32_t usual_cost_of(const struct aggregate *aggregate, uint32_t process, uint32_t function);
 /* A measured call of the row's function. 0 or -ENOMEM. */
 int usual_cost_add(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
 /* Is the work of the row's calls a part of others', although it looks as if they were alone? */
-bool usual_cost_is_part(const struct aggregate *aggregate, const struct row *row);
+bool usual_cost_is_part(const struct aggregate *aggregate, struct row *row);
 /* Gives a call that was only counted the cost that is assumed for it. false: there is none. */
 bool usual_cost_assume(const struct aggregate *aggregate, struct perfx_span *span);
 /* When the overhead budget removed the probes that show the process's calls of a function; 0: it

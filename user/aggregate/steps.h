@@ -19,8 +19,7 @@
 #define STEP_RANGE	0x08 /* a step may begin with it */
 #define STEP_RANK_SHIFT 4    /* above: 0 ends no step; the highest counts */
 #define STEP_RANK_MASK	0x70
-#define STEP_TRACED	0x80  /* the thread was in a traced function: aggregate adds it */
-#define STEP_UNDECIDED	0x100 /* its function is not described yet */
+#define STEP_TRACED	0x80 /* the thread was in a traced function: aggregate adds it */
 
 /* As enum profile_steps_by. */
 enum step_rank {

@@ -24,7 +24,7 @@ static int find_evaluations(struct aggregate *a)
 		const struct context *context = &a->calls->contexts[i];
 		int found;
 
-		if (!context->row || (context->row->step_class & STEP_UNDECIDED) ||
+		if (!context->row || (context->row->step_class & UNDECIDED) ||
 		    !(context->row->step_class & STEP_RANK_MASK))
 			continue;
 		found = stack_has_frame(a, context->process, context->stack, is_of_evaluation);
@@ -68,7 +68,7 @@ static int handle_recording_window(struct aggregate *a, const struct event *even
 	return opens > 0 ? steps_recording_window(a->steps, record->time_ns) : opens;
 }
 
-static int go_on(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
+static int steps_take_over(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
 	return steps_continue(a->steps, before->steps, from_ns, process_goes_on, a);
 }
@@ -92,7 +92,9 @@ static void clear(void *state)
 }
 
 const struct part part_steps = {
-	PART_STATE(steps), .add = {TAKES(RECORDING_WINDOW, recording_window)},
-	.go_on = go_on,	   .finish = steps_fill,
+	PART_STATE(steps),
+	.add = {TAKES(RECORDING_WINDOW, recording_window)},
+	.take_over = steps_take_over,
+	.finish = steps_fill,
 	.clear = clear,
 };
