@@ -10,27 +10,13 @@
 
 #include <math.h>
 
-static json_t *pair_object(struct diff_pair pair)
+static json_t *json_of_pair(struct diff_pair pair)
 {
-	json_t *object = json_object();
-
-	json_set_number(object, "a", pair.a);
-	json_set_number(object, "b", pair.b);
-	json_set_number(object, "change", diff_change(pair));
-	json_set_number(object, "ratio", diff_ratio(pair));
-	return object;
-}
-
-static void set_pair(json_t *object, const char *key, struct diff_pair pair)
-{
-	if (!isnan(pair.a) || !isnan(pair.b))
-		json_object_set_new(object, key, pair_object(pair));
-}
-
-static void put_pair(struct json_output *o, const char *key, struct diff_pair pair)
-{
-	if (!isnan(pair.a) || !isnan(pair.b))
-		json_put(o, key, pair_object(pair));
+	if (isnan(pair.a) && isnan(pair.b))
+		return json_null();
+	return json_object_of({"a", json_of_number(pair.a)}, {"b", json_of_number(pair.b)},
+			      {"change", json_of_number(diff_change(pair))},
+			      {"ratio", json_of_number(diff_ratio(pair))});
 }
 
 static json_t *side_of(unsigned in)
@@ -40,143 +26,113 @@ static json_t *side_of(unsigned in)
 	return json_string(names[in]);
 }
 
-static double spread(const struct sample *sample)
+static json_t *json_of_spreads(const struct sample *a, const struct sample *b)
 {
-	return sample->stddev < 0 ? NAN : sample->stddev;
+	return json_of_pair((struct diff_pair){a->stddev < 0 ? NAN : a->stddev,
+					       b->stddev < 0 ? NAN : b->stddev});
 }
 
-static void set_welch(json_t *object, const struct welch *welch)
-{
-	if (!welch->known)
-		return;
-	json_set_number(object, "t", welch->t);
-	json_set_number(object, "df", welch->df);
-	json_set_number(object, "p", welch->p);
-}
-
-static void set_line(json_t *object, const struct profile_frame *line)
-{
-	struct text text = {0};
-
-	if (line)
-		location_frame(&text, line, LOCATION_FULL);
-	if (text.length)
-		json_set_string(object, "python_line", text_peek(&text));
-	text_clear(&text);
-}
+/* Members of the test whether two means differ. */
+#define WELCH(welch)                                                      \
+	{"t", json_of_number((welch).known ? (welch).t : NAN)},           \
+		{"df", json_of_number((welch).known ? (welch).df : NAN)}, \
+	{                                                                 \
+		"p", json_of_number((welch).known ? (welch).p : NAN)      \
+	}
 
 static json_t *function_object(const struct diff_function *f)
 {
-	json_t *object = json_object();
+	bool is_range = f->function->flags & PERFX_FUNCTION_RANGE;
+	bool has_rate = !isnan(diff_change(f->flops_per_s));
+	struct text line = {0};
+	json_t *object;
 
-	json_set_string(object, "name", f->function->name);
-	json_set_string(object, "label", function_label(f->function));
-	json_set_string(object, "module", f->function->module);
-	json_set_integer(object, "offset", f->function->offset);
-	json_set_string(object, "source", name_of_source(f->function->source));
-	set_line(object, f->line);
-	if (f->function->flags & PERFX_FUNCTION_RANGE)
-		json_set_string(object, "kind", "range");
-	json_object_set_new(object, "in", side_of(f->in));
-	set_pair(object, "calls", f->calls);
-	set_pair(object, "avg_ns", f->avg_ns);
-	set_pair(object, "stddev_ns", (struct diff_pair){spread(&f->a), spread(&f->b)});
-	set_pair(object, "total_share", f->total_share);
-	set_pair(object, "self_share", f->self_share);
-	set_pair(object, "calls_per_s", f->calls_per_s);
-	set_pair(object, "flops_per_call", f->flops_per_call);
-	set_pair(object, "flops_per_s", f->flops_per_s);
-	json_set_number(object, "impact_share", f->impact);
-	set_welch(object, &f->welch);
-	json_set_string(object, "time", diff_time_word(f->time));
-	if (!isnan(diff_change(f->flops_per_s)))
-		json_set_string(object, "rate", diff_time_word(f->rate));
-	json_object_set_new(object, "regression", json_boolean(f->regressed));
+	if (f->line)
+		location_frame(&line, f->line, LOCATION_FULL);
+	object = json_object_of(
+		{"name", json_of_string(f->function->name)},
+		{"label", json_of_string(function_label(f->function))},
+		{"module", json_of_string(f->function->module)},
+		{"offset", json_of_integer(f->function->offset)},
+		{"source", json_of_string(name_of_source(f->function->source))},
+		{"python_line", json_of_any_string(text_peek(&line))},
+		{"kind", is_range ? json_string("range") : json_null()}, {"in", side_of(f->in)},
+		{"calls", json_of_pair(f->calls)}, {"avg_ns", json_of_pair(f->avg_ns)},
+		{"stddev_ns", json_of_spreads(&f->a, &f->b)},
+		{"total_share", json_of_pair(f->total_share)},
+		{"self_share", json_of_pair(f->self_share)},
+		{"calls_per_s", json_of_pair(f->calls_per_s)},
+		{"flops_per_call", json_of_pair(f->flops_per_call)},
+		{"flops_per_s", json_of_pair(f->flops_per_s)},
+		{"impact_share", json_of_number(f->impact)}, WELCH(f->welch),
+		{"time", json_of_string(diff_time_word(f->time))},
+		{"rate", has_rate ? json_of_string(diff_time_word(f->rate)) : json_null()},
+		{"regression", json_boolean(f->regressed)});
+	text_clear(&line);
 	return object;
 }
 
 static json_t *steps_object(const struct diff_steps *steps)
 {
-	json_t *object = json_object(), *breakdown = json_object();
+	json_t *breakdown = json_object();
 
 	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		set_pair(breakdown, profile_phase_name((enum profile_phase)phase),
-			 steps->phases_ns[phase]);
-	json_object_set_new(object, "in", side_of(steps->in));
-	set_pair(object, "count", steps->count);
-	set_pair(object, "avg_ns", steps->avg_ns);
-	set_pair(object, "stddev_ns", (struct diff_pair){spread(&steps->a), spread(&steps->b)});
-	set_pair(object, "p50_ns", steps->p50_ns);
-	set_pair(object, "p95_ns", steps->p95_ns);
-	set_pair(object, "max_ns", steps->max_ns);
-	json_object_set_new(object, "breakdown", breakdown);
-	set_pair(object, "flops", steps->flops);
-	set_pair(object, "flops_per_s", steps->flops_per_s);
-	set_pair(object, "mfu", steps->mfu);
-	set_pair(object, "gpu_busy_ns", steps->gpu_busy_ns);
-	set_pair(object, "gpu_kernels", steps->gpu_kernels);
-	set_pair(object, "gpu_wait_ns", steps->gpu_wait_ns);
-	set_pair(object, "gpu_energy_j", steps->gpu_energy_j);
-	set_welch(object, &steps->welch);
-	json_set_string(object, "time", diff_time_word(steps->time));
-	json_object_set_new(object, "regression", json_boolean(steps->regressed));
-	return object;
-}
-
-static json_t *gpu_object(const struct diff_gpu *gpu)
-{
-	json_t *object = json_object();
-
-	set_pair(object, "busy_share", gpu->busy_share);
-	set_pair(object, "utilisation", gpu->utilisation);
-	set_pair(object, "launches_per_s", gpu->launches_per_s);
-	set_pair(object, "launch_latency_p50_ns", gpu->latency_p50_ns);
-	set_pair(object, "wait_share", gpu->wait_share);
-	set_pair(object, "exposed_communication_share", gpu->exposed_share);
-	set_pair(object, "flops_per_s", gpu->flops_per_s);
-	set_pair(object, "mfu", gpu->mfu);
-	set_pair(object, "power_w", gpu->power_w);
-	return object;
-}
-
-static void set_kind_of_work(json_t *object, const struct diff_gpu_work *work)
-{
-	if (diff_gpu_table(work->op) == DIFF_GPU_COPIES) {
-		json_set_string(object, "direction", name_of_gpu_copy(work->op, work->direction));
-		json_set_string(object, "host_memory", name_of_gpu_host_memory(work->host_memory));
-		return;
-	}
-	json_set_string(object, "name", work->name);
-	if (*work->caller)
-		json_set_string(object, "function", work->caller);
+		json_set(breakdown, profile_phase_name((enum profile_phase)phase),
+			 json_of_pair(steps->phases_ns[phase]));
+	return json_object_of({"in", side_of(steps->in)}, {"count", json_of_pair(steps->count)},
+			      {"avg_ns", json_of_pair(steps->avg_ns)},
+			      {"stddev_ns", json_of_spreads(&steps->a, &steps->b)},
+			      {"p50_ns", json_of_pair(steps->p50_ns)},
+			      {"p95_ns", json_of_pair(steps->p95_ns)},
+			      {"max_ns", json_of_pair(steps->max_ns)}, {"breakdown", breakdown},
+			      {"flops", json_of_pair(steps->flops)},
+			      {"flops_per_s", json_of_pair(steps->flops_per_s)},
+			      {"mfu", json_of_pair(steps->mfu)},
+			      {"gpu_busy_ns", json_of_pair(steps->gpu_busy_ns)},
+			      {"gpu_kernels", json_of_pair(steps->gpu_kernels)},
+			      {"gpu_wait_ns", json_of_pair(steps->gpu_wait_ns)},
+			      {"gpu_energy_j", json_of_pair(steps->gpu_energy_j)},
+			      WELCH(steps->welch),
+			      {"time", json_of_string(diff_time_word(steps->time))},
+			      {"regression", json_boolean(steps->regressed)});
 }
 
 static json_t *gpu_work_object(const struct diff_gpu_work *work)
 {
-	json_t *object = json_object();
+	bool is_copy = diff_gpu_table(work->op) == DIFF_GPU_COPIES, judged = work->welch.known;
 
-	json_set_string(object, "op", name_of_gpu_op(work->op));
-	set_kind_of_work(object, work);
-	json_object_set_new(object, "in", side_of(work->in));
-	set_pair(object, "calls", work->calls);
-	set_pair(object, "calls_per_s", work->calls_per_s);
-	set_pair(object, "avg_ns", work->avg_ns);
-	set_pair(object, "stddev_ns", (struct diff_pair){spread(&work->a), spread(&work->b)});
-	set_pair(object, "total_share", work->share);
-	set_pair(object, "bytes_per_s", work->bytes_per_s);
-	set_pair(object, "rate_bytes_per_s", work->rate);
-	if (!work->welch.known)
-		return object;
-	json_set_number(object, "impact_share", work->impact);
-	set_welch(object, &work->welch);
-	json_set_string(object, "time", diff_time_word(work->time));
-	json_object_set_new(object, "regression", json_boolean(work->regressed));
-	return object;
+	return json_object_of(
+		{"op", json_of_string(name_of_gpu_op(work->op))},
+		{"direction", is_copy ? json_of_string(name_of_gpu_copy(work->op, work->direction))
+				      : json_null()},
+		{"host_memory", is_copy ? json_of_string(name_of_gpu_host_memory(work->host_memory))
+					: json_null()},
+		{"name", is_copy ? json_null() : json_of_string(work->name)},
+		{"function", is_copy ? json_null() : json_of_any_string(work->caller)},
+		{"in", side_of(work->in)}, {"calls", json_of_pair(work->calls)},
+		{"calls_per_s", json_of_pair(work->calls_per_s)},
+		{"avg_ns", json_of_pair(work->avg_ns)},
+		{"stddev_ns", json_of_spreads(&work->a, &work->b)},
+		{"total_share", json_of_pair(work->share)},
+		{"bytes_per_s", json_of_pair(work->bytes_per_s)},
+		{"rate_bytes_per_s", json_of_pair(work->rate)},
+		{"impact_share", json_of_number(judged ? work->impact : NAN)}, WELCH(work->welch),
+		{"time", judged ? json_of_string(diff_time_word(work->time)) : json_null()},
+		{"regression", judged ? json_boolean(work->regressed) : json_null()});
 }
 
 static void put_gpu(struct json_output *o, const struct diff_gpu *gpu)
 {
-	json_t *object = gpu_object(gpu);
+	json_t *object =
+		json_object_of({"busy_share", json_of_pair(gpu->busy_share)},
+			       {"utilisation", json_of_pair(gpu->utilisation)},
+			       {"launches_per_s", json_of_pair(gpu->launches_per_s)},
+			       {"launch_latency_p50_ns", json_of_pair(gpu->latency_p50_ns)},
+			       {"wait_share", json_of_pair(gpu->wait_share)},
+			       {"exposed_communication_share", json_of_pair(gpu->exposed_share)},
+			       {"flops_per_s", json_of_pair(gpu->flops_per_s)},
+			       {"mfu", json_of_pair(gpu->mfu)},
+			       {"power_w", json_of_pair(gpu->power_w)});
 
 	if (!json_object_size(object) && !gpu->works_count) {
 		json_decref(object);
@@ -189,91 +145,64 @@ static void put_gpu(struct json_output *o, const struct diff_gpu *gpu)
 	json_close(o, ']');
 }
 
-static json_t *memory_object(const struct diff_memory *m)
-{
-	json_t *object = json_object();
-
-	json_set_string(object, "domain", m->domain ? profile_domain_name(m->domain) : "resident");
-	set_pair(object, "peak_bytes", m->peak_bytes);
-	set_pair(object, "allocated_bytes_per_s", m->allocated_per_s);
-	set_pair(object, "allocs_per_s", m->allocs_per_s);
-	json_object_set_new(object, "exact", json_boolean(m->exact));
-	json_set_string(object, "peak", diff_memory_word(m->verdict));
-	json_object_set_new(object, "regression", json_boolean(m->regressed));
-	return object;
-}
-
 static json_t *place_object(const struct diff_place *p)
 {
-	json_t *object = json_object();
 	struct text name = {0};
+	json_t *place;
 
 	location_hotspot(&name, p->profile, p->memory, p->hotspot);
-	json_object_set_new(object, "place", json_of_sentence(text_peek(&name)));
+	place = json_of_sentence(text_peek(&name));
 	text_clear(&name);
-	json_set_string(object, "domain", profile_domain_name(p->memory->domain));
-	json_object_set_new(object, "in", side_of(p->in));
-	set_pair(object, "live_at_peak_bytes", p->live_at_peak_bytes);
-	set_pair(object, "live_bytes", p->live_bytes);
-	set_pair(object, "allocated_bytes_per_s", p->allocated_per_s);
-	set_pair(object, "allocs_per_s", p->allocs_per_s);
-	return object;
-}
-
-static json_t *changed_finding_object(const struct diff_finding *changed)
-{
-	const struct finding *finding = changed->finding;
-	json_t *object = json_object();
-
-	json_object_set_new(object, "in", side_of(changed->in));
-	json_set_string(object, "kind", finding->kind);
-	json_set_string(object, "severity", finding_severity_name(finding->severity));
-	json_object_set_new(object, "subject", json_of_sentence(finding->subject));
-	json_object_set_new(object, "evidence", json_of_sentence(finding->evidence));
-	return object;
+	return json_object_of({"place", place},
+			      {"domain", json_of_string(profile_domain_name(p->memory->domain))},
+			      {"in", side_of(p->in)},
+			      {"live_at_peak_bytes", json_of_pair(p->live_at_peak_bytes)},
+			      {"live_bytes", json_of_pair(p->live_bytes)},
+			      {"allocated_bytes_per_s", json_of_pair(p->allocated_per_s)},
+			      {"allocs_per_s", json_of_pair(p->allocs_per_s)});
 }
 
 static void put_side(struct json_output *o, const char *key, const char *file,
 		     const struct profile *profile)
 {
-	json_t *object = json_object();
-
-	json_set_string(object, "file", file);
-	json_set_integer(object, "start_unix_ns", profile->start_unix_ns);
-	json_set_integer(object, "duration_ns", profile->duration_ns);
-	json_set_string(object, "host", profile->host_name);
-	json_object_set_new(object, "partial", json_boolean(profile->partial));
-	if (profile->overhead_percent >= 0)
-		json_object_set_new(object, "overhead_percent",
-				    json_real(profile->overhead_percent));
-	json_put(o, key, object);
+	json_put(o, key,
+		 json_object_of({"file", json_of_string(file)},
+				{"start_unix_ns", json_of_integer(profile->start_unix_ns)},
+				{"duration_ns", json_of_integer(profile->duration_ns)},
+				{"host", json_of_string(profile->host_name)},
+				{"partial", json_boolean(profile->partial)},
+				{"overhead_percent", json_of_known(profile->overhead_percent)}));
 }
 
-static void put_identity(struct json_output *o, const char *key, const struct profile_process *p)
+static json_t *json_of_identity(const struct profile_process *p)
 {
-	json_t *object;
-
-	if (!p)
-		return;
-	object = json_object();
-	json_set_integer(object, "pid", p->pid);
-	json_set_string(object, "comm", p->comm);
-	json_put(o, key, object);
+	return p ? json_object_of({"pid", json_of_integer(p->pid)},
+				  {"comm", json_of_string(p->comm)})
+		 : json_null();
 }
 
 static void put_process(struct json_output *o, const struct diff_process *p)
 {
 	json_open(o, NULL, '{');
-	put_identity(o, "a", p->a);
-	put_identity(o, "b", p->b);
-	put_pair(o, "wall_ns", p->wall_ns);
-	put_pair(o, "cores", p->cores);
-	put_pair(o, "flops_per_s", p->flops_per_s);
+	json_put(o, "a", json_of_identity(p->a));
+	json_put(o, "b", json_of_identity(p->b));
+	json_put(o, "wall_ns", json_of_pair(p->wall_ns));
+	json_put(o, "cores", json_of_pair(p->cores));
+	json_put(o, "flops_per_s", json_of_pair(p->flops_per_s));
 	if (p->steps.in)
 		json_put(o, "steps", steps_object(&p->steps));
 	json_open(o, "findings", '[');
-	for (size_t i = 0; i < p->findings_count; i++)
-		json_put(o, NULL, changed_finding_object(&p->findings[i]));
+	for (size_t i = 0; i < p->findings_count; i++) {
+		const struct finding *f = p->findings[i].finding;
+
+		json_put(o, NULL,
+			 json_object_of({"in", side_of(p->findings[i].in)},
+					{"kind", json_of_string(f->kind)},
+					{"severity",
+					 json_of_string(finding_severity_name(f->severity))},
+					{"subject", json_of_sentence(f->subject)},
+					{"evidence", json_of_sentence(f->evidence)}));
+	}
 	json_close(o, ']');
 	json_open(o, "functions", '[');
 	for (size_t i = 0; i < p->functions_count; i++)
@@ -281,27 +210,25 @@ static void put_process(struct json_output *o, const struct diff_process *p)
 	json_close(o, ']');
 	put_gpu(o, &p->gpu);
 	json_open(o, "memory", '[');
-	for (size_t i = 0; i < p->memory_count; i++)
-		json_put(o, NULL, memory_object(&p->memory[i]));
+	for (size_t i = 0; i < p->memory_count; i++) {
+		const struct diff_memory *m = &p->memory[i];
+		const char *domain = m->domain ? profile_domain_name(m->domain) : "resident";
+
+		json_put(o, NULL,
+			 json_object_of({"domain", json_of_string(domain)},
+					{"peak_bytes", json_of_pair(m->peak_bytes)},
+					{"allocated_bytes_per_s", json_of_pair(m->allocated_per_s)},
+					{"allocs_per_s", json_of_pair(m->allocs_per_s)},
+					{"exact", json_boolean(m->exact)},
+					{"peak", json_of_string(diff_memory_word(m->verdict))},
+					{"regression", json_boolean(m->regressed)}));
+	}
 	json_close(o, ']');
 	json_open(o, "places", '[');
 	for (size_t i = 0; i < p->places_count; i++)
 		json_put(o, NULL, place_object(&p->places[i]));
 	json_close(o, ']');
 	json_close(o, '}');
-}
-
-static void put_summary(struct json_output *o, const struct diff *diff)
-{
-	json_t *object = json_object();
-
-	json_set_integer(object, "compared", diff->compared_count);
-	json_set_integer(object, "tested", diff->tested_count);
-	json_set_integer(object, "slower", diff->worse_count);
-	json_set_integer(object, "faster", diff->better_count);
-	json_set_integer(object, "regressions", diff->regressions_count);
-	json_set_number(object, "threshold", diff->threshold);
-	json_put(o, "summary", object);
 }
 
 int diff_write_json(FILE *out, const struct diff *diff, const struct diff_options *options)
@@ -316,7 +243,13 @@ int diff_write_json(FILE *out, const struct diff *diff, const struct diff_option
 	text_clear(&verdict);
 	put_side(&o, "a", options->name_a, diff->a);
 	put_side(&o, "b", options->name_b, diff->b);
-	put_summary(&o, diff);
+	json_put(&o, "summary",
+		 json_object_of({"compared", json_of_integer(diff->compared_count)},
+				{"tested", json_of_integer(diff->tested_count)},
+				{"slower", json_of_integer(diff->worse_count)},
+				{"faster", json_of_integer(diff->better_count)},
+				{"regressions", json_of_integer(diff->regressions_count)},
+				{"threshold", json_of_number(diff->threshold)}));
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < diff->processes_count; i++)
 		put_process(&o, &diff->processes[i]);

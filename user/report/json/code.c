@@ -24,72 +24,59 @@ json_t *json_of_python_callers(const struct profile_row *row)
 
 	for (size_t i = 0; i < row->python_callers_count; i++) {
 		const struct profile_python_caller *caller = &row->python_callers[i];
-		json_t *object = json_object();
 
-		json_set_string(object, "function", caller->frame->function);
-		json_set_string(object, "file", caller->frame->file);
-		json_set_integer(object, "line", caller->frame->line);
-		json_set_integer(object, "calls", caller->calls_count);
-		if (row->timed_count)
-			json_set_integer(object, "total_ns", caller->total_ns);
-		json_array_append_new(array, object);
+		json_array_append_new(
+			array, json_object_of({"function", json_of_string(caller->frame->function)},
+					      {"file", json_of_string(caller->frame->file)},
+					      {"line", json_of_integer(caller->frame->line)},
+					      {"calls", json_of_integer(caller->calls_count)},
+					      {"total_ns",
+					       row->timed_count ? json_of_integer(caller->total_ns)
+								: json_null()}));
 	}
 	return array;
 }
 
-static json_t *ended_object(const struct profile_stack_quality *quality)
+static void put_stacks(struct json_output *o, const struct profile_stack_quality *quality)
 {
-	json_t *ended = json_object();
+	json_t *ended, *ended_at;
 
+	if (!quality->known)
+		return;
+	ended = json_object();
+	ended_at = json_array();
 	for (int end = 0; end < PERFX_STACK_ENDS; end++) {
 		uint64_t count = 0;
 
 		for (size_t i = 0; i < quality->ends_count; i++)
 			if (quality->ends[i].end == (enum perfx_stack_end)end)
 				count += quality->ends[i].count;
-		json_set_count(ended, name_of_stack_end(end), count);
+		json_set(ended, name_of_stack_end(end), json_of_count(count));
 	}
-	return ended;
-}
-
-static json_t *ends_array(const struct profile_stack_quality *quality)
-{
-	json_t *array = json_array();
-
 	for (size_t i = 0; i < quality->ends_count; i++) {
 		const struct profile_stack_ends *ends = &quality->ends[i];
-		json_t *object = json_object();
 
-		json_object_set_new(object, "reason", json_string(name_of_stack_end(ends->end)));
-		json_set_string(object, "module", ends->module);
-		json_set_integer(object, "stacks", ends->count);
-		json_array_append_new(array, object);
+		json_array_append_new(
+			ended_at,
+			json_object_of({"reason", json_string(name_of_stack_end(ends->end))},
+				       {"module", json_of_string(ends->module)},
+				       {"stacks", json_of_integer(ends->count)}));
 	}
-	return array;
-}
-
-static void put_stacks(struct json_output *o, const struct profile_process *process)
-{
-	const struct profile_stack_quality *quality = &process->stacks;
-
-	if (!quality->known)
-		return;
-	json_open(o, "stacks", '{');
-	json_put_integer(o, "taken", quality->taken_count);
-	json_put_integer(o, "complete", quality->complete_count);
-	json_put_integer(o, "guessed", quality->guessed_count);
-	json_put_integer(o, "cut", quality->cut_count);
-	json_put_integer(o, "left_out", quality->left_out_count);
-	json_put(o, "ended", ended_object(quality));
-	json_put(o, "ended_at", ends_array(quality));
-	json_put_integer(o, "code_objects_gone", quality->gone_count);
-	json_close(o, '}');
+	json_put_object(
+		o, "stacks",
+		json_object_of({"taken", json_of_integer(quality->taken_count)},
+			       {"complete", json_of_integer(quality->complete_count)},
+			       {"guessed", json_of_integer(quality->guessed_count)},
+			       {"cut", json_of_integer(quality->cut_count)},
+			       {"left_out", json_of_integer(quality->left_out_count)},
+			       {"ended", ended}, {"ended_at", ended_at},
+			       {"code_objects_gone", json_of_integer(quality->gone_count)}));
 }
 
 /* The interval is rounded to nanoseconds: three decimals give 99 Hz back as 99. */
-static double hz_of(uint64_t interval_ns)
+static json_t *json_of_hz(uint64_t interval_ns)
 {
-	return interval_ns ? round(1e12 / (double)interval_ns) / 1000 : 0;
+	return json_real(interval_ns ? round(1e12 / (double)interval_ns) / 1000 : 0);
 }
 
 static void put_samples(struct json_output *o, const struct profile *profile,
@@ -100,29 +87,15 @@ static void put_samples(struct json_output *o, const struct profile *profile,
 
 	if (!profile->sampling_known)
 		return;
-	json_open(o, "samples", '{');
-	json_put(o, "hz", json_real(hz_of(sampling->on_cpu_interval_ns)));
-	json_put_integer(o, "on_cpu", sums.on_cpu_count);
-	json_put_integer(o, "off_cpu", sums.off_cpu_count);
-	json_put_integer(o, "lost", process->samples_lost);
-	json_put(o, "off_cpu_hz", json_real(hz_of(sampling->off_cpu_interval_ns)));
-	json_put_integer(o, "on_cpu_ns", sums.on_cpu_ns);
-	json_put_integer(o, "off_cpu_ns", sums.off_cpu_ns);
-	if (sampling->why[0])
-		json_put_string(o, "why", sampling->why);
-	json_close(o, '}');
-}
-
-static void put_python(struct json_output *o, const struct profile_process *process)
-{
-	if (!process->python_version)
-		return;
-	json_open(o, "python", '{');
-	json_put_string(o, "version", process->python_version);
-	json_put(o, "frames", json_boolean(!process->python_why[0]));
-	if (process->python_why[0])
-		json_put_string(o, "why", process->python_why);
-	json_close(o, '}');
+	json_put_object(o, "samples",
+			json_object_of({"hz", json_of_hz(sampling->on_cpu_interval_ns)},
+				       {"on_cpu", json_of_integer(sums.on_cpu_count)},
+				       {"off_cpu", json_of_integer(sums.off_cpu_count)},
+				       {"lost", json_of_integer(process->samples_lost)},
+				       {"off_cpu_hz", json_of_hz(sampling->off_cpu_interval_ns)},
+				       {"on_cpu_ns", json_of_integer(sums.on_cpu_ns)},
+				       {"off_cpu_ns", json_of_integer(sums.off_cpu_ns)},
+				       {"why", json_of_any_string(sampling->why)}));
 }
 
 /* The processes that had a CPU while threads of this one waited for it. */
@@ -140,32 +113,26 @@ static void put_rivals(struct json_output *o, const struct profile_process *proc
 	json_open(o, "rivals", '[');
 	for (size_t i = 0; i < process->rivals_count; i++) {
 		const struct profile_rival *rival = &process->rivals[i];
-		json_t *object = json_object();
 
-		json_set_integer(object, "pid", rival->pid);
-		json_set_string(object, "comm", rival->name);
-		json_set_string(object, "kind", kinds[rival->kind]);
-		json_set_integer(object, "ns", rival->ns);
-		json_put(o, NULL, object);
+		json_put(o, NULL,
+			 json_object_of({"pid", json_of_integer(rival->pid)},
+					{"comm", json_of_string(rival->name)},
+					{"kind", json_string(kinds[rival->kind])},
+					{"ns", json_of_integer(rival->ns)}));
 	}
 	json_close(o, ']');
 }
 
-static void set_frame(json_t *in, const char *key, const struct profile_frame *frame)
+static json_t *json_of_frame(const struct profile_frame *frame)
 {
-	json_t *object;
-
 	if (!frame)
-		return;
-	object = json_object();
-	json_set_string(object, "function", frame->function);
-	if (frame->file[0]) {
-		json_set_string(object, "file", frame->file);
-		json_set_integer(object, "line", frame->line);
-	} else {
-		json_set_string(object, "module", frame->module);
-	}
-	json_object_set_new(in, key, object);
+		return json_null();
+	if (!frame->file[0])
+		return json_object_of({"function", json_of_string(frame->function)},
+				      {"module", json_of_string(frame->module)});
+	return json_object_of({"function", json_of_string(frame->function)},
+			      {"file", json_of_string(frame->file)},
+			      {"line", json_of_integer(frame->line)});
 }
 
 static json_t *account_object(const struct account *account)
@@ -183,22 +150,8 @@ static json_t *account_object(const struct account *account)
 
 	json_set_integer(object, "wall_ns", account->wall_ns);
 	for (int k = 0; k < ACCOUNT_CLASSES; k++)
-		json_set_count(object, keys[k], account->ns[k]);
-	json_set_count(object, "stops", account->stops_count);
-	return object;
-}
-
-static json_t *place_object(const struct account_place *place)
-{
-	json_t *object = json_object();
-
-	json_object_set_new(object, "class", json_string(account_class_name(place->class)));
-	json_set_integer(object, "tid", place->tid);
-	json_set_integer(object, "ns", place->ns);
-	json_set_integer(object, "samples", place->count);
-	set_frame(object, "own", place->own);
-	set_frame(object, "python", place->python);
-	set_frame(object, "native", place->native);
+		json_set(object, keys[k], json_of_count(account->ns[k]));
+	json_set(object, "stops", json_of_count(account->stops_count));
 	return object;
 }
 
@@ -223,8 +176,18 @@ static void put_account(struct json_output *o, const struct process_account *acc
 	}
 	json_close(o, ']');
 	json_open(o, "places", '[');
-	for (size_t i = 0; i < account->places_count && i < ACCOUNT_PLACES; i++)
-		json_put(o, NULL, place_object(&account->places[i]));
+	for (size_t i = 0; i < account->places_count && i < ACCOUNT_PLACES; i++) {
+		const struct account_place *place = &account->places[i];
+
+		json_put(o, NULL,
+			 json_object_of({"class", json_string(account_class_name(place->class))},
+					{"tid", json_of_integer(place->tid)},
+					{"ns", json_of_integer(place->ns)},
+					{"samples", json_of_integer(place->count)},
+					{"own", json_of_frame(place->own)},
+					{"python", json_of_frame(place->python)},
+					{"native", json_of_frame(place->native)}));
+	}
 	json_close(o, ']');
 	json_close(o, '}');
 }
@@ -232,14 +195,20 @@ static void put_account(struct json_output *o, const struct process_account *acc
 void json_put_code(struct json_output *o, const struct profile *profile,
 		   const struct data_table_row *row)
 {
+	const struct profile_process *process = row->process;
+
 	if (row->analysis)
 		put_account(o, &row->analysis->account);
-	put_python(o, row->process);
-	put_stacks(o, row->process);
-	put_samples(o, profile, row->process);
-	if (row->process->lines_count)
+	if (process->python_version)
+		json_put_object(o, "python",
+				json_object_of({"version", json_of_string(process->python_version)},
+					       {"frames", json_boolean(!process->python_why[0])},
+					       {"why", json_of_any_string(process->python_why)}));
+	put_stacks(o, &process->stacks);
+	put_samples(o, profile, process);
+	if (process->lines_count)
 		json_put_rows(o, "lines", "lines", profile, row);
-	if (row->process->blocked.count)
+	if (process->blocked.count)
 		json_put_rows(o, "blocked", "blocked", profile, row);
-	put_rivals(o, row->process);
+	put_rivals(o, process);
 }

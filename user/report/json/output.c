@@ -50,6 +50,8 @@ int json_end(struct json_output *o)
 
 static void put(struct json_output *o, const char *key, json_t *value, size_t digits)
 {
+	if (json_is_null(value))
+		return;
 	if (!value) {
 		o->err = -ENOMEM;
 		return;
@@ -70,9 +72,104 @@ void json_put_exact(struct json_output *o, const char *key, json_t *value)
 	put(o, key, value, 17);
 }
 
+void json_put_members(struct json_output *o, json_t *object)
+{
+	const char *key;
+	json_t *value;
+
+	if (!object)
+		o->err = -ENOMEM;
+	json_object_foreach(object, key, value) json_put(o, key, json_incref(value));
+	json_decref(object);
+}
+
+void json_put_object(struct json_output *o, const char *key, json_t *object)
+{
+	json_open(o, key, '{');
+	json_put_members(o, object);
+	json_close(o, '}');
+}
+
+void json_put_integer(struct json_output *o, const char *key, uint64_t value)
+{
+	json_put(o, key, json_of_integer(value));
+}
+
+void json_put_string(struct json_output *o, const char *key, const char *value)
+{
+	json_put(o, key, json_of_string(value));
+}
+
+json_t *json_of_members(const struct json_member *members)
+{
+	json_t *object = json_object();
+	bool failed = !object;
+
+	for (; members->key; members++)
+		if (!json_is_null(members->value))
+			failed |= json_object_set_new(object, members->key, members->value) != 0;
+	if (!failed)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+void json_set(json_t *object, const char *key, json_t *value)
+{
+	if (!json_is_null(value))
+		json_object_set_new(object, key, value);
+}
+
+void json_set_integer(json_t *object, const char *key, uint64_t value)
+{
+	json_object_set_new(object, key, json_of_integer(value));
+}
+
+void json_set_string(json_t *object, const char *key, const char *value)
+{
+	json_object_set_new(object, key, json_of_string(value));
+}
+
+json_t *json_unless_empty(json_t *container)
+{
+	if (!container || json_object_size(container) || json_array_size(container))
+		return container;
+	json_decref(container);
+	return json_null();
+}
+
 json_t *json_of_integer(uint64_t value)
 {
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+json_t *json_of_measured(uint64_t value)
+{
+	return value == PROFILE_ABSENT ? json_null() : json_of_integer(value);
+}
+
+json_t *json_of_count(uint64_t value)
+{
+	return value ? json_of_integer(value) : json_null();
+}
+
+json_t *json_of_known(double value)
+{
+	return value >= 0 ? json_real(value) : json_null();
+}
+
+json_t *json_of_positive(double value)
+{
+	return value > 0 ? json_real(value) : json_null();
+}
+
+json_t *json_of_number(double number)
+{
+	if (!isfinite(number))
+		return json_null();
+	/* up to 2^53 every whole number is a double */
+	return number == floor(number) && fabs(number) <= 0x1p53 ? json_integer((json_int_t)number)
+								 : json_real(number);
 }
 
 static json_t *json_of_text(struct text *text)
@@ -107,59 +204,9 @@ json_t *json_of_sentence(const char *value)
 	return json_of_text(&text);
 }
 
-void json_set_integer(json_t *object, const char *key, uint64_t value)
+json_t *json_of_any_string(const char *value)
 {
-	json_object_set_new(object, key, json_of_integer(value));
-}
-
-void json_set_string(json_t *object, const char *key, const char *value)
-{
-	json_object_set_new(object, key, json_of_string(value));
-}
-
-void json_put_integer(struct json_output *o, const char *key, uint64_t value)
-{
-	json_put(o, key, json_of_integer(value));
-}
-
-void json_put_string(struct json_output *o, const char *key, const char *value)
-{
-	json_put(o, key, json_of_string(value));
-}
-
-void json_set_count(json_t *object, const char *key, uint64_t value)
-{
-	if (value)
-		json_set_integer(object, key, value);
-}
-
-void json_set_number(json_t *object, const char *key, double number)
-{
-	/* up to 2^53 every whole number is a double */
-	if (isfinite(number))
-		json_object_set_new(object, key,
-				    number == floor(number) && fabs(number) <= 0x1p53
-					    ? json_integer((json_int_t)number)
-					    : json_real(number));
-}
-
-void json_set_measured(json_t *object, const char *key, uint64_t value)
-{
-	if (value != PROFILE_ABSENT)
-		json_set_integer(object, key, value);
-}
-
-void json_put_measured(struct json_output *o, const char *key, uint64_t value)
-{
-	if (value != PROFILE_ABSENT)
-		json_put_integer(o, key, value);
-}
-
-void json_put_members(struct json_output *o, json_t *object)
-{
-	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
-		json_put(o, json_object_iter_key(at), json_incref(json_object_iter_value(at)));
-	json_decref(object);
+	return value && *value ? json_of_string(value) : json_null();
 }
 
 static json_t *json_of_value(const struct value *value)

@@ -24,33 +24,53 @@ void json_open(struct json_output *o, const char *key, char bracket);
 void json_close(struct json_output *o, char bracket);
 /* Closes the outermost object. 0 or -errno of the whole. */
 int json_end(struct json_output *o);
-/* Writes a value on one line and takes it; NULL: out of memory. */
-void json_put(struct json_output *o, const char *key, json_t *value);
-/* Numbers with all their digits: values of the program's own. */
-void json_put_exact(struct json_output *o, const char *key, json_t *value);
-/* Unless it was not measured (PROFILE_ABSENT). */
-void json_put_measured(struct json_output *o, const char *key, uint64_t value);
-void json_set_measured(json_t *object, const char *key, uint64_t value);
 
-json_t *json_of_integer(uint64_t value);
-/* Shorthands for members of those types. */
-void json_set_integer(json_t *object, const char *key, uint64_t value);
-void json_set_string(json_t *object, const char *key, const char *value);
+/*
+ * Functions that are given a value own it. NULL: out of memory. json_null() stands for a value that
+ * was not measured: members without a value are left out.
+ */
+
+/* Writes a value on one line. */
+void json_put(struct json_output *o, const char *key, json_t *value);
+/* Numbers with all their digits: the program's own values. */
+void json_put_exact(struct json_output *o, const char *key, json_t *value);
+/* Members of an object, a line each, into the open container; as an object of that key. */
+void json_put_members(struct json_output *o, json_t *object);
+void json_put_object(struct json_output *o, const char *key, json_t *object);
 void json_put_integer(struct json_output *o, const char *key, uint64_t value);
 void json_put_string(struct json_output *o, const char *key, const char *value);
+
+/* json_object_of({"pid", json_of_integer(pid)}, {"rss_bytes", json_of_measured(rss_bytes)}, …) */
+struct json_member {
+	const char *key;
+	json_t *value;
+};
+#define json_object_of(...) json_of_members((const struct json_member[]){__VA_ARGS__, {NULL, NULL}})
+json_t *json_of_members(const struct json_member *members);
+/* Adds a member to an object. */
+void json_set(json_t *object, const char *key, json_t *value);
+void json_set_integer(json_t *object, const char *key, uint64_t value);
+void json_set_string(json_t *object, const char *key, const char *value);
+/* json_null() in place of an empty object or array. */
+json_t *json_unless_empty(json_t *container);
+
+json_t *json_of_integer(uint64_t value);
+/* Unless it is PROFILE_ABSENT; unless it is 0. */
+json_t *json_of_measured(uint64_t value);
+json_t *json_of_count(uint64_t value);
+/* Unless it is negative; unless it is negative or 0. */
+json_t *json_of_known(double value);
+json_t *json_of_positive(double value);
 /* A whole number as an integer; unless it is infinite, or no number. */
-void json_set_number(json_t *object, const char *key, double number);
-/* Unless it is 0. */
-void json_set_count(json_t *object, const char *key, uint64_t value);
+json_t *json_of_number(double number);
 /* Invalid UTF-8 from a traced process is repaired. */
 json_t *json_of_string(const char *value);
+/* Unless it is NULL or empty. */
+json_t *json_of_any_string(const char *value);
 /* A name to be shown: harmless (base/escape.h); "?" where there is none. */
 json_t *json_of_name(const char *name);
 /* Without its marks. */
 json_t *json_of_sentence(const char *value);
-
-/* Members of an object, which it takes. */
-void json_put_members(struct json_output *o, json_t *object);
 
 /* A row of a table: its columns of JSON that are not absent. */
 json_t *json_of_row(struct data_table *table, const struct data_table_row *row);
@@ -77,8 +97,6 @@ void json_put_ranks(struct json_output *o, const struct profile *profile,
 
 /* A grid, a block */
 json_t *json_of_shape(const uint32_t shape[3]);
-/* Of the steps */
-json_t *json_of_step_gpu(const struct profile_step_gpu *gpu);
 /* Of a process: devices, kernels, copies, waits, gaps */
 void json_put_gpu(struct json_output *o, const struct profile *profile,
 		  const struct data_table_row *of_process);

@@ -26,65 +26,15 @@ json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES])
 	return object;
 }
 
-/* Sums over the steps whose phases are known. Data, backward and optimizer alone are known where
- * none of them is. */
-static void put_breakdown(struct json_output *o, const struct profile_steps *steps)
-{
-	const struct profile_step_division *divided = &steps->divided;
-	json_t *ranges;
-
-	json_put_integer(o, "divided", divided->count);
-	json_put_integer(o, "divided_ns", divided->ns);
-	if (divided->count) {
-		json_put(o, "breakdown", json_of_phases(divided->phases));
-		return;
-	}
-	ranges = json_object();
-	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		if (steps_phase_ns(steps, (enum profile_phase)phase) >= 0)
-			json_object_set_new(ranges, profile_phase_name((enum profile_phase)phase),
-					    json_of_integer(steps->phases[phase]));
-	json_put(o, "breakdown", ranges);
-}
-
-static void put_real(struct json_output *o, const char *key, double value)
-{
-	if (value >= 0)
-		json_put(o, key, json_real(value));
-}
-
-static void put_steps_cost(struct json_output *o, const struct profile *profile,
-			   const struct profile_process *process)
-{
-	const struct profile_step_cost *cost = &process->steps.cost;
-	struct step_rates rates = steps_rates(profile, process);
-
-	if (!process->compute.measured)
-		return;
-	json_put_integer(o, "computed", cost->steps_count);
-	json_put_integer(o, "computed_ns", cost->ns);
-	if (rates.flops >= 0) {
-		json_put_integer(o, "flops", cost->flops);
-		json_put_integer(o, "thread_flops", cost->thread_flops);
-		put_real(o, "gflops_per_s", rates.flops_per_s / 1e9);
-		put_real(o, "mfu", rates.mfu);
-	}
-	if (cost->dtype != PERFX_DTYPE_UNKNOWN)
-		json_put(o, "dtype", json_string(name_of_dtype(cost->dtype)));
-	json_put(o, "figures",
-		 json_pack("{s:o,s:o,s:o}", "counted", json_of_integer(cost->counted_count),
-			   "unread", json_of_integer(cost->unread_count), "opaque",
-			   json_of_integer(cost->opaque_count)));
-	if (rates.unrecorded_flops)
-		json_put_integer(o, "unrecorded_flops", rates.unrecorded_flops);
-}
-
 void json_put_steps(struct json_output *o, const struct profile *profile,
 		    const struct data_table_row *of_process)
 {
 	const struct profile_process *process = of_process->process;
 	const struct profile_steps *steps = &process->steps;
+	const struct profile_step_cost *cost = &steps->cost;
 	const struct profile_function *function = profile_function(profile, steps->function);
+	struct step_rates rates = steps_rates(profile, process);
+	json_t *ranges;
 	struct text why = {0};
 
 	steps_add_why(&why, profile, process);
@@ -116,17 +66,46 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	json_put_integer(o, "p50_ns", steps->p50_ns);
 	json_put_integer(o, "p95_ns", steps->p95_ns);
 	json_put_integer(o, "max_ns", steps->max_ns);
-	put_breakdown(o, steps);
+	json_put_integer(o, "divided", steps->divided.count);
+	json_put_integer(o, "divided_ns", steps->divided.ns);
+	if (steps->divided.count) {
+		json_put(o, "breakdown", json_of_phases(steps->divided.phases));
+	} else { /* what is known without whole phases: data, backward, optimizer */
+		ranges = json_object();
+		for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+			if (steps_phase_ns(steps, (enum profile_phase)phase) >= 0)
+				json_set_integer(ranges, profile_phase_name(phase),
+						 steps->phases[phase]);
+		json_put(o, "breakdown", ranges);
+	}
 	if (steps->off_cpu_ns != PROFILE_ABSENT) {
 		json_put_integer(o, "waited", steps->waited_count);
 		json_put_integer(o, "waited_ns", steps->waited_ns);
 		json_put_integer(o, "off_cpu_ns", steps->off_cpu_ns);
 	}
 	if (steps->gpu_used)
-		json_put(o, "gpu", json_of_step_gpu(&steps->gpu));
-	put_steps_cost(o, profile, process);
-	if (steps->startup_ns)
-		json_put_integer(o, "startup_ns", steps->startup_ns);
+		json_put(o, "gpu",
+			 json_object_of({"busy_ns", json_of_measured(steps->gpu.busy_ns)},
+					{"kernels", json_of_measured(steps->gpu.kernels_count)},
+					{"wait_ns", json_of_measured(steps->gpu.wait_ns)}));
+	if (process->compute.measured) {
+		json_put_integer(o, "computed", cost->steps_count);
+		json_put_integer(o, "computed_ns", cost->ns);
+		if (rates.flops >= 0) {
+			json_put_integer(o, "flops", cost->flops);
+			json_put_integer(o, "thread_flops", cost->thread_flops);
+			json_put(o, "gflops_per_s", json_of_known(rates.flops_per_s / 1e9));
+			json_put(o, "mfu", json_of_known(rates.mfu));
+		}
+		if (cost->dtype != PERFX_DTYPE_UNKNOWN)
+			json_put(o, "dtype", json_string(name_of_dtype(cost->dtype)));
+		json_put(o, "figures",
+			 json_object_of({"counted", json_of_integer(cost->counted_count)},
+					{"unread", json_of_integer(cost->unread_count)},
+					{"opaque", json_of_integer(cost->opaque_count)}));
+		json_put(o, "unrecorded_flops", json_of_count(rates.unrecorded_flops));
+	}
+	json_put(o, "startup_ns", json_of_count(steps->startup_ns));
 	json_put_integer(o, "series_each", steps->series_each);
 	json_put_rows(o, "series", "steps", profile, of_process);
 	json_close(o, '}');

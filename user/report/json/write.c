@@ -41,13 +41,9 @@ static json_t *arguments_of_line(const char *line)
 
 json_t *json_of_place(const struct finding_place *place)
 {
-	json_t *object = json_object();
-
-	json_set_string(object, "function", place->function);
-	if (place->file[0])
-		json_set_string(object, "file", place->file);
-	json_set_count(object, "line", place->line);
-	return object;
+	return json_object_of({"function", json_of_string(place->function)},
+			      {"file", json_of_any_string(place->file)},
+			      {"line", json_of_count(place->line)});
 }
 
 json_t *json_of_arguments(const char *cmdline)
@@ -69,90 +65,79 @@ json_t *json_of_arguments(const char *cmdline)
 	}
 }
 
-/* Since the start, as peak_at_ns is. */
-static void put_recording_windows(struct json_output *o, const struct profile *p)
-{
-	uint64_t sum_ns = 0;
-
-	if (!p->recording_windows_count)
-		return;
-	json_open(o, "windows", '[');
-	for (size_t i = 0; i < p->recording_windows_count; i++) {
-		const struct profile_interval *recording_window = &p->recording_windows[i];
-		json_t *object = json_object();
-
-		sum_ns += recording_window->to_ns - recording_window->from_ns;
-		json_set_integer(object, "start_ns", recording_window->from_ns - p->start_ns);
-		json_set_integer(object, "end_ns", recording_window->to_ns - p->start_ns);
-		json_put(o, NULL, object);
-	}
-	json_close(o, ']');
-	json_put_integer(o, "recorded_ns", sum_ns);
-}
-
-/* "left_out": ["hits", "loss"]: sums of which those at the slice's ends are missing. */
-static void put_left_out(struct json_output *o, uint32_t left_out)
-{
-	json_t *kinds;
-
-	if (!left_out)
-		return;
-	kinds = json_array();
-	for (enum perfx_kind kind = PERFX_KIND_OVERFLOW_CALLS; left_out; kind++, left_out >>= 1)
-		if (left_out & 1 && name_of_kind(kind))
-			json_array_append_new(kinds, json_string(name_of_kind(kind)));
-	json_put(o, "left_out", kinds);
-}
-
 /* "part": {"kind": "flight", "after_ns": 690000000000, "why": "SIGUSR1", …}: of the recording, so
  * much lies before. */
 static void put_time_slice(struct json_output *o, const struct profile *p)
 {
-	const struct profile_time_slice *time_slice = &p->time_slice;
+	const struct profile_time_slice *slice = &p->time_slice;
+	uint32_t left_out = slice->left_out;
+	json_t *kinds = json_array();
 
-	if (!time_slice->flags)
-		return;
-	json_open(o, "part", '{');
-	json_put(o, "kind",
-		 json_string(time_slice->flags & PERFX_TIME_SLICE_VIEW ? "view" : "flight"));
-	json_put_integer(o, "after_ns", p->start_ns - time_slice->recording_ns);
-	if (*time_slice->why)
-		json_put_string(o, "why", time_slice->why);
-	json_put(o, "memory_full", json_boolean(time_slice->flags & PERFX_TIME_SLICE_FULL));
-	json_put_integer(o, "left_out_calls", time_slice->left_out_count);
-	put_left_out(o, time_slice->left_out);
-	json_close(o, '}');
+	/* sums of which those at the slice's ends are missing: ["hits", "loss"] */
+	for (enum perfx_kind kind = PERFX_KIND_OVERFLOW_CALLS; left_out; kind++, left_out >>= 1)
+		if (left_out & 1 && name_of_kind(kind))
+			json_array_append_new(kinds, json_string(name_of_kind(kind)));
+	json_put_object(
+		o, "part",
+		json_object_of(
+			{"kind",
+			 json_string(slice->flags & PERFX_TIME_SLICE_VIEW ? "view" : "flight")},
+			{"after_ns", json_of_integer(p->start_ns - slice->recording_ns)},
+			{"why", json_of_any_string(slice->why)},
+			{"memory_full", json_boolean(slice->flags & PERFX_TIME_SLICE_FULL)},
+			{"left_out_calls", json_of_integer(slice->left_out_count)},
+			{"left_out", slice->left_out ? json_incref(kinds) : json_null()}));
+	json_decref(kinds);
 }
 
 static void put_capture(struct json_output *o, const struct profile *p)
 {
+	static const struct {
+		uint32_t flag;
+		const char *name;
+	} partial[] = {
+		{PROFILE_PARTIAL_KILLED, "target_killed"},
+		{PROFILE_PARTIAL_TRUNCATED, "truncated"},
+		{PROFILE_PARTIAL_LOSSY, "lossy"},
+	};
 	json_t *reasons = json_array();
+	uint64_t sum_ns = 0;
 
-	if (p->partial & PROFILE_PARTIAL_KILLED)
-		json_array_append_new(reasons, json_string("target_killed"));
-	if (p->partial & PROFILE_PARTIAL_TRUNCATED)
-		json_array_append_new(reasons, json_string("truncated"));
-	if (p->partial & PROFILE_PARTIAL_LOSSY)
-		json_array_append_new(reasons, json_string("lossy"));
+	for (size_t i = 0; i < sizeof(partial) / sizeof(partial[0]); i++)
+		if (p->partial & partial[i].flag)
+			json_array_append_new(reasons, json_string(partial[i].name));
 	json_open(o, "capture", '{');
 	json_put_integer(o, "start_unix_ns", p->start_unix_ns);
 	json_put_integer(o, "duration_ns", p->duration_ns);
-	put_recording_windows(o, p);
+	if (p->recording_windows_count) { /* since the start, as peak_at_ns is */
+		json_open(o, "windows", '[');
+		for (size_t i = 0; i < p->recording_windows_count; i++) {
+			const struct profile_interval *window = &p->recording_windows[i];
+
+			sum_ns += window->to_ns - window->from_ns;
+			json_put(o, NULL,
+				 json_object_of({"start_ns",
+						 json_of_integer(window->from_ns - p->start_ns)},
+						{"end_ns",
+						 json_of_integer(window->to_ns - p->start_ns)}));
+		}
+		json_close(o, ']');
+		json_put_integer(o, "recorded_ns", sum_ns);
+	}
 	json_put(o, "partial", json_boolean(p->partial != 0));
 	json_put(o, "partial_reasons", reasons);
-	put_time_slice(o, p);
-	json_open(o, "host", '{');
-	json_put_string(o, "name", p->host_name);
-	json_put_string(o, "kernel", p->kernel);
-	json_put_integer(o, "cpus", p->cpus_count);
-	if (p->memory_mib)
-		json_put_integer(o, "memory_bytes", (uint64_t)p->memory_mib << 20);
-	if (p->boot_id[0])
-		json_put_string(o, "boot_id", p->boot_id);
-	json_put_measured(o, "busy_ns", p->host_busy_ns);
-	json_put_measured(o, "others_cpu_ns", profile_others_cpu_ns(p));
-	json_put_measured(o, "steal_ns", p->host_steal_ns);
-	json_close(o, '}');
+	if (p->time_slice.flags)
+		put_time_slice(o, p);
+	json_put_object(
+		o, "host",
+		json_object_of({"name", json_of_string(p->host_name)},
+			       {"kernel", json_of_string(p->kernel)},
+			       {"cpus", json_of_integer(p->cpus_count)},
+			       {"memory_bytes", json_of_count((uint64_t)p->memory_mib << 20)},
+			       {"boot_id", json_of_any_string(p->boot_id)},
+			       {"busy_ns", json_of_measured(p->host_busy_ns)},
+			       {"others_cpu_ns", json_of_measured(profile_others_cpu_ns(p))},
+			       {"steal_ns", json_of_measured(p->host_steal_ns)}));
 	json_close(o, '}');
 }
 
@@ -182,7 +167,7 @@ static void put_captures(struct json_output *o, const struct profile *p)
 		json_put_integer(o, "duration_ns", capture->facts.end_ns - capture->facts.start_ns);
 		json_put(o, "aligned_by", json_string(name_of_alignment(capture->facts.alignment)));
 		json_put(o, "offset_ns", json_integer(capture->facts.offset_ns));
-		json_put_measured(o, "error_ns", capture->facts.error_ns);
+		json_put(o, "error_ns", json_of_measured(capture->facts.error_ns));
 		json_put(o, "drift_ppb", json_integer(capture->facts.drift_ppb));
 		json_put_integer(o, "pairs", capture->facts.pairs_count);
 		put_losses(o, capture->losses);
@@ -194,48 +179,57 @@ static void put_captures(struct json_output *o, const struct profile *p)
 static json_t *probe_object(const struct profile *p, const struct profile_probe *probe)
 {
 	const struct profile_function *function = profile_function(p, probe->function);
-	json_t *object = json_object();
 
-	json_set_string(object, "name", function ? function->name : "");
-	json_set_string(object, "module", function ? function->module_base : "");
-	json_set_integer(object, "offset", probe->offset);
-	json_object_set_new(object, "link", json_string(name_of_link(probe->link)));
-	json_object_set_new(object, "return", json_string(name_of_return(probe->ret)));
-	json_object_set_new(object, "site", json_string(name_of_site(probe->site)));
-	json_object_set_new(object, "at", json_string(probe->is_exit ? "exit" : "entry"));
-	json_set_integer(object, "hits", probe->hits_count);
-	if (probe->cost_ns > 0)
-		json_object_set_new(object, "ns_per_hit", json_real(probe->cost_ns));
-	return object;
+	return json_object_of({"name", json_of_string(function ? function->name : "")},
+			      {"module", json_of_string(function ? function->module_base : "")},
+			      {"offset", json_of_integer(probe->offset)},
+			      {"link", json_string(name_of_link(probe->link))},
+			      {"return", json_string(name_of_return(probe->ret))},
+			      {"site", json_string(name_of_site(probe->site))},
+			      {"at", json_string(probe->is_exit ? "exit" : "entry")},
+			      {"hits", json_of_integer(probe->hits_count)},
+			      {"ns_per_hit", json_of_positive(probe->cost_ns)});
 }
 
 static void put_observed(struct json_output *o, const struct profile *p)
 {
 	const struct profile_observed *observed = &p->observed;
+	enum slowdown_agreement agreement =
+		p->overhead_percent >= 0 ? profile_slowdown_agreement(p) : SLOWDOWN_NOT_OBSERVED;
+	bool judged = agreement == SLOWDOWN_AGREES || agreement == SLOWDOWN_DISAGREES;
 
 	if (!observed->without_ns)
 		return;
-	json_open(o, "observed", '{');
-	json_put_integer(o, "steps_without", observed->steps_without);
-	json_put_integer(o, "steps_with", observed->steps_with);
-	json_put_integer(o, "without_ns", observed->without_ns);
-	json_put_integer(o, "with_ns", observed->with_ns);
-	json_put(o, "percent", json_real(profile_observed_percent(observed)));
-	json_put(o, "noise_percent", json_real(observed->noise_percent));
-	if (p->overhead_percent >= 0) {
-		enum slowdown_agreement agreement = profile_slowdown_agreement(p);
-
-		if (agreement == SLOWDOWN_AGREES || agreement == SLOWDOWN_DISAGREES)
-			json_put(o, "agrees", json_boolean(agreement == SLOWDOWN_AGREES));
-	}
-	json_close(o, '}');
+	json_put_object(
+		o, "observed",
+		json_object_of({"steps_without", json_of_integer(observed->steps_without)},
+			       {"steps_with", json_of_integer(observed->steps_with)},
+			       {"without_ns", json_of_integer(observed->without_ns)},
+			       {"with_ns", json_of_integer(observed->with_ns)},
+			       {"percent", json_real(profile_observed_percent(observed))},
+			       {"noise_percent", json_real(observed->noise_percent)},
+			       {"agrees", judged ? json_boolean(agreement == SLOWDOWN_AGREES)
+						 : json_null()}));
 }
 
 /* Lists the probes that were hit; with `all` every probe. */
-static void put_probes(struct json_output *o, const struct profile *p, bool all)
+static void put_overhead(struct json_output *o, const struct profile *p, bool all)
 {
 	size_t left_out = 0;
 
+	json_open(o, "overhead", '{');
+	json_put_integer(o, "hits", p->hits_count);
+	if (p->hits_count)
+		json_put(o, "ns_per_hit", json_of_positive(p->overhead_ns / (double)p->hits_count));
+	json_put(o, "estimated_percent", json_of_known(p->overhead_percent));
+	json_put(o, "tracer_wait_percent", json_of_positive(p->tracer_wait_percent));
+	put_observed(o, p);
+	json_put(o, "compensated", json_boolean(p->compensated));
+	json_put(o, "tracer_cpu_ns", json_of_measured(p->tracer_cpu_ns));
+	json_put(o, "tracer_rss_anon_bytes", json_of_measured(p->tracer_rss_anon_bytes));
+	json_put(o, "tracer_rss_peak_bytes", json_of_count(p->tracer_rss_peak_bytes));
+	json_put(o, "tracer_looks", json_of_measured(p->maps_read_count));
+	json_put(o, "tracer_strangers_read", json_of_measured(p->untraced_read_count));
 	json_open(o, "probes", '[');
 	for (size_t i = 0; i < p->probes_count; i++) {
 		if (all || p->probes[i].hits_count)
@@ -245,27 +239,6 @@ static void put_probes(struct json_output *o, const struct profile *p, bool all)
 	}
 	json_close(o, ']');
 	json_put_integer(o, "probes_left_out", left_out);
-}
-
-static void put_overhead(struct json_output *o, const struct profile *p, bool full)
-{
-	json_open(o, "overhead", '{');
-	json_put_integer(o, "hits", p->hits_count);
-	if (p->hits_count && p->overhead_ns > 0)
-		json_put(o, "ns_per_hit", json_real(p->overhead_ns / (double)p->hits_count));
-	if (p->overhead_percent >= 0)
-		json_put(o, "estimated_percent", json_real(p->overhead_percent));
-	if (p->tracer_wait_percent > 0)
-		json_put(o, "tracer_wait_percent", json_real(p->tracer_wait_percent));
-	put_observed(o, p);
-	json_put(o, "compensated", json_boolean(p->compensated));
-	json_put_measured(o, "tracer_cpu_ns", p->tracer_cpu_ns);
-	json_put_measured(o, "tracer_rss_anon_bytes", p->tracer_rss_anon_bytes);
-	if (p->tracer_rss_peak_bytes)
-		json_put_integer(o, "tracer_rss_peak_bytes", p->tracer_rss_peak_bytes);
-	json_put_measured(o, "tracer_looks", p->maps_read_count);
-	json_put_measured(o, "tracer_strangers_read", p->untraced_read_count);
-	put_probes(o, p, full);
 	if (p->samples_cost_ns || p->waits_cost_ns) {
 		json_put_integer(o, "samples_cost_ns", p->samples_cost_ns);
 		json_put_integer(o, "waits_cost_ns", p->waits_cost_ns);
@@ -278,13 +251,12 @@ static void put_not_attached(struct json_output *o, const struct profile *p)
 	json_open(o, "not_attached", '[');
 	for (size_t i = 0; i < p->not_attached_count; i++) {
 		const struct profile_not_attached *row = &p->not_attached[i];
-		json_t *object = json_object();
 
-		json_set_string(object, "name", row->name);
-		json_set_string(object, "reason", row->reason);
-		json_set_integer(object, "count", row->count);
-		json_object_set_new(object, "by_design", json_boolean(row->by_design));
-		json_put(o, NULL, object);
+		json_put(o, NULL,
+			 json_object_of({"name", json_of_string(row->name)},
+					{"reason", json_of_string(row->reason)},
+					{"count", json_of_integer(row->count)},
+					{"by_design", json_boolean(row->by_design)}));
 	}
 	json_close(o, ']');
 }
@@ -299,16 +271,16 @@ static void put_parallel(struct json_output *o, const struct profile *p,
 	for (size_t i = 0; i < functions->count; i++) {
 		const struct parallel_function *function = &functions->list[i];
 		const struct profile_function *named = profile_function(p, function->function);
-		json_t *object = json_object();
 
-		json_set_string(object, "name", named ? named->name : "");
-		json_set_integer(object, "total_ns", function->total_ns);
-		json_set_integer(object, "threads", function->parallelism.threads_count);
-		json_object_set_new(object, "speedup", json_real(function->parallelism.speedup));
-		json_object_set_new(object, "efficiency",
-				    json_real(function->parallelism.efficiency));
-		json_set_integer(object, "samples", function->parallelism.samples_count);
-		json_put(o, NULL, object);
+		json_put(
+			o, NULL,
+			json_object_of(
+				{"name", json_of_string(named ? named->name : "")},
+				{"total_ns", json_of_integer(function->total_ns)},
+				{"threads", json_of_integer(function->parallelism.threads_count)},
+				{"speedup", json_real(function->parallelism.speedup)},
+				{"efficiency", json_real(function->parallelism.efficiency)},
+				{"samples", json_of_integer(function->parallelism.samples_count)}));
 	}
 	json_close(o, ']');
 }
@@ -320,35 +292,31 @@ static void put_parallel(struct json_output *o, const struct profile *p,
  *     {"name": "tokens", "value": 1280, "unit": "", "samples": 40, "added": 40, "last": 1280,
  *      "sum": 1280, "min": 32, "max": 32, "rate": 127.6}
  */
-
-static json_t *object_of_user_value(const struct profile_user_value *value)
-{
-	json_t *object = json_object();
-	bool any = value->lowest <= value->highest;
-
-	json_set_string(object, "name", value->name);
-	json_set_number(object, "value", value->value);
-	json_object_set_new(object, "unit", json_string(""));
-	json_set_integer(object, "samples", value->samples_count);
-	json_set_count(object, "added", value->added_count);
-	json_set_number(object, "last", value->value);
-	json_set_number(object, "sum", any || value->lost_count ? value->sum : NAN);
-	json_set_number(object, "min", any ? value->lowest : NAN);
-	json_set_number(object, "max", any ? value->highest : NAN);
-	json_set_number(object, "rate", any || value->lost_count ? value->rate : NAN);
-	json_set_count(object, "not_finite", value->strange_count);
-	json_set_count(object, "lost", value->lost_count);
-	json_set_count(object, "not_summed", value->unsummed_count);
-	return object;
-}
-
 static void put_values(struct json_output *o, const struct profile_process *process)
 {
 	if (!process->values_count)
 		return;
 	json_open(o, "counters", '[');
-	for (size_t i = 0; i < process->values_count; i++)
-		json_put_exact(o, NULL, object_of_user_value(&process->values[i]));
+	for (size_t i = 0; i < process->values_count; i++) {
+		const struct profile_user_value *value = &process->values[i];
+		bool any = value->lowest <= value->highest, summed = any || value->lost_count;
+
+		json_put_exact(
+			o, NULL,
+			json_object_of({"name", json_of_string(value->name)},
+				       {"value", json_of_number(value->value)},
+				       {"unit", json_string("")},
+				       {"samples", json_of_integer(value->samples_count)},
+				       {"added", json_of_count(value->added_count)},
+				       {"last", json_of_number(value->value)},
+				       {"sum", json_of_number(summed ? value->sum : NAN)},
+				       {"min", json_of_number(any ? value->lowest : NAN)},
+				       {"max", json_of_number(any ? value->highest : NAN)},
+				       {"rate", json_of_number(summed ? value->rate : NAN)},
+				       {"not_finite", json_of_count(value->strange_count)},
+				       {"lost", json_of_count(value->lost_count)},
+				       {"not_summed", json_of_count(value->unsummed_count)}));
+	}
 	json_close(o, ']');
 }
 
@@ -397,12 +365,11 @@ static void put_counters(struct json_output *o, const struct profile *profile,
 
 		if (!counter->name)
 			continue;
-		object = json_object();
-		json_set_string(object, "name", counter->name);
-		json_set_integer(object, "value", process->perf.values[i]);
-		json_set_string(object, "unit", counter->unit);
-		json_set_integer(object, "samples", process->perf.threads_count);
-		json_object_set_new(object, "counted_share", json_real(perf_share(&process->perf)));
+		object = json_object_of({"name", json_of_string(counter->name)},
+					{"value", json_of_integer(process->perf.values[i])},
+					{"unit", json_of_string(counter->unit)},
+					{"samples", json_of_integer(process->perf.threads_count)},
+					{"counted_share", json_real(perf_share(&process->perf))});
 		if (counter->is_flops)
 			set_estimate(object, &flops);
 		json_put(o, NULL, object);
@@ -416,57 +383,62 @@ static void put_counters(struct json_output *o, const struct profile *profile,
  * their callees have a known cost.
  */
 
-static void set_positive(json_t *object, const char *key, double value, double unit)
-{
-	if (value > 0)
-		json_object_set_new(object, key, json_real(value / unit));
-}
-
 json_t *json_of_call_costs(const struct profile_cost *cost)
 {
-	json_t *object = json_object();
-
-	json_set_integer(object, "counted", cost->counted_count);
-	json_set_integer(object, "unread", cost->unread_count);
-	json_set_integer(object, "silenced", cost->nested_count);
-	json_set_count(object, "opaque", cost->opaque_count);
-	json_set_count(object, "submitted", cost->submitted_count);
-	json_set_count(object, "assumed", cost->assumed_count);
-	return object;
+	return json_object_of({"counted", json_of_integer(cost->counted_count)},
+			      {"unread", json_of_integer(cost->unread_count)},
+			      {"silenced", json_of_integer(cost->nested_count)},
+			      {"opaque", json_of_count(cost->opaque_count)},
+			      {"submitted", json_of_count(cost->submitted_count)},
+			      {"assumed", json_of_count(cost->assumed_count)});
 }
 
-static void set_roofline(json_t *object, const struct roofline *line)
+/* Rates and the peak, which need known operations. */
+static json_t *rates_of(const struct profile *profile, const struct profile_process *process)
 {
-	const char *bound = roofline_class_name(line->bound);
-	const char *withheld = roofline_withheld_name(line->withheld);
+	const struct profile_cost *cost = &process->compute.cost;
+	struct roofline line = roofline_of_process(profile, process);
+	enum perfx_dtype dtype = roofline_dtype(process);
+	struct roof roof = roofline_whole_roof(profile, dtype);
+	/* of the process: the calls themselves return when the work has been handed to the GPU */
+	double wall_s = (double)profile_wall_ns(process) * 1e-9;
+	bool bus_known = profile_bus_known(cost);
 
-	set_positive(object, "gflops_per_s", line->flops_per_s, 1e9);
-	set_positive(object, "intensity", line->intensity, 1);
-	set_positive(object, "attainable_gflops_per_s", line->attainable_flops_per_s, 1e9);
-	if (bound)
-		json_object_set_new(object, "roofline", json_string(bound));
-	if (withheld)
-		json_object_set_new(object, "rate_withheld", json_string(withheld));
+	return json_object_of(
+		{"gflops_per_s", json_of_positive(line.flops_per_s / 1e9)},
+		{"intensity", json_of_positive(line.intensity)},
+		{"attainable_gflops_per_s", json_of_positive(line.attainable_flops_per_s / 1e9)},
+		{"roofline", json_of_any_string(roofline_class_name(line.bound))},
+		{"rate_withheld", json_of_any_string(roofline_withheld_name(line.withheld))},
+		{"peak_gflops_per_s", json_of_positive(roof.flops_per_s / 1e9)},
+		{"peak_dtype",
+		 roof.flops_per_s > 0 ? json_string(name_of_dtype(roof.dtype)) : json_null()},
+		{"peak_estimated", roof.estimated ? json_true() : json_null()},
+		{"peak_bytes_per_s", json_of_positive(roof.bytes_per_s)},
+		{"mfu", json_of_positive(roofline_mfu(profile, dtype, cost->flops,
+						      roofline_wall_ns(process)))},
+		{"cores", json_of_positive(roofline_cores(profile, process))},
+		{"moved_bytes_per_s",
+		 wall_s > 0 ? json_of_positive((double)cost->moved_bytes / wall_s) : json_null()},
+		{"bus_bytes", bus_known ? json_of_integer(cost->bus_bytes) : json_null()},
+		{"bus_bytes_per_s", bus_known && wall_s > 0
+					    ? json_of_positive((double)cost->bus_bytes / wall_s)
+					    : json_null()});
 }
 
-/* By the process's time: the calls themselves return when the work has been handed to the GPU. */
-static void set_bus(json_t *object, const struct profile_cost *cost, uint64_t wall_ns)
+static void put_compute(struct json_output *o, const struct profile *profile,
+			const struct profile_process *process)
 {
-	if (wall_ns)
-		set_positive(object, "moved_bytes_per_s",
-			     (double)cost->moved_bytes / (double)wall_ns, 1e-9);
-	if (!profile_bus_known(cost))
+	const struct profile_compute *compute = &process->compute;
+	bool is_cut = roofline_is_cut(process);
+	json_t *flops, *calls, *dtypes;
+	struct text why = {0};
+
+	if (!compute->measured)
 		return;
-	json_set_integer(object, "bus_bytes", cost->bus_bytes);
-	if (wall_ns)
-		set_positive(object, "bus_bytes_per_s", (double)cost->bus_bytes / (double)wall_ns,
-			     1e-9);
-}
-
-static void put_sources(struct json_output *o, const struct profile_compute *compute)
-{
-	json_t *flops = json_object(), *calls = json_object();
-
+	flops = json_object();
+	calls = json_object();
+	dtypes = json_object();
 	for (size_t i = 0; i < compute->sources_count; i++) {
 		const struct profile_cost *cost = &compute->sources[i].cost;
 		const char *name = name_of_source(compute->sources[i].source);
@@ -475,59 +447,9 @@ static void put_sources(struct json_output *o, const struct profile_compute *com
 			json_set_integer(flops, name, cost->flops);
 		json_object_set_new(calls, name, json_of_call_costs(cost));
 	}
-	json_put(o, "sources", flops);
-	json_put(o, "figures_by_source", calls);
-}
-
-/* Rates and the peak, which need known operations. */
-static json_t *rates_of(const struct profile *profile, const struct profile_process *process)
-{
-	struct roofline line = roofline_of_process(profile, process);
-	enum perfx_dtype dtype = roofline_dtype(process);
-	struct roof roof = roofline_whole_roof(profile, dtype);
-	json_t *object = json_object();
-
-	set_roofline(object, &line);
-	set_positive(object, "peak_gflops_per_s", roof.flops_per_s, 1e9);
-	if (roof.flops_per_s > 0)
-		json_object_set_new(object, "peak_dtype", json_string(name_of_dtype(roof.dtype)));
-	if (roof.estimated)
-		json_object_set_new(object, "peak_estimated", json_true());
-	set_positive(object, "peak_bytes_per_s", roof.bytes_per_s, 1);
-	set_positive(object, "mfu",
-		     roofline_mfu(profile, dtype, process->compute.cost.flops,
-				  roofline_wall_ns(process)),
-		     1);
-	set_positive(object, "cores", roofline_cores(profile, process), 1);
-	set_bus(object, &process->compute.cost, profile_wall_ns(process));
-	return object;
-}
-
-/* Until when all operations were counted: rates are of that time, `flops` is a lower bound. */
-static void put_cut(struct json_output *o, const struct profile *profile,
-		    const struct profile_process *process)
-{
-	const struct profile_compute *compute = &process->compute;
-	struct text why = {0};
-
-	add_reduction(&why, profile, compute->until_ns, true);
-	json_put_integer(o, "measured_flops", compute->until_flops);
-	json_put_integer(o, "measured_ns",
-			 compute->until_ns > process->from_ns ? compute->until_ns - process->from_ns
-							      : 0);
-	json_put(o, "why", json_of_sentence(text_peek(&why)));
-	text_clear(&why);
-}
-
-static void put_compute(struct json_output *o, const struct profile *profile,
-			const struct profile_process *process)
-{
-	const struct profile_compute *compute = &process->compute;
-	double attributed = roofline_is_cut(process) ? -1 : roofline_attributed(compute);
-	json_t *dtypes;
-
-	if (!compute->measured)
-		return;
+	for (size_t i = 0; i < compute->dtypes_count; i++)
+		json_set_integer(dtypes, name_of_dtype(compute->dtypes[i].dtype),
+				 compute->dtypes[i].flops);
 	json_open(o, "compute", '{');
 	if (compute->cost.counted_count) {
 		json_put_integer(o, "flops", compute->cost.flops);
@@ -535,21 +457,25 @@ static void put_compute(struct json_output *o, const struct profile *profile,
 		json_put_integer(o, "moved_bytes", compute->cost.moved_bytes);
 	}
 	json_put_members(o, rates_of(profile, process));
-	put_sources(o, compute);
-	dtypes = json_object();
-	for (size_t i = 0; i < compute->dtypes_count; i++)
-		json_set_integer(dtypes, name_of_dtype(compute->dtypes[i].dtype),
-				 compute->dtypes[i].flops);
+	json_put(o, "sources", flops);
+	json_put(o, "figures_by_source", calls);
 	json_put(o, "dtypes", dtypes);
 	json_put(o, "figures", json_of_call_costs(&compute->cost));
 	json_put_integer(o, "counted_ns", compute->counted_ns);
 	json_put_integer(o, "unread_ns", compute->unread_ns);
-	if (compute->opaque_ns)
-		json_put_integer(o, "opaque_ns", compute->opaque_ns);
-	if (attributed >= 0)
-		json_put(o, "attributed", json_real(attributed));
-	if (roofline_is_cut(process))
-		put_cut(o, profile, process);
+	json_put(o, "opaque_ns", json_of_count(compute->opaque_ns));
+	if (!is_cut)
+		json_put(o, "attributed", json_of_known(roofline_attributed(compute)));
+	if (is_cut) { /* rates are of the time in which all operations were counted */
+		add_reduction(&why, profile, compute->until_ns, true);
+		json_put_integer(o, "measured_flops", compute->until_flops);
+		json_put_integer(o, "measured_ns",
+				 compute->until_ns > process->from_ns
+					 ? compute->until_ns - process->from_ns
+					 : 0);
+		json_put(o, "why", json_of_sentence(text_peek(&why)));
+		text_clear(&why);
+	}
 	json_close(o, '}');
 }
 
@@ -560,16 +486,17 @@ static void put_peaks(struct json_output *o, const struct profile *profile)
 	json_open(o, "peaks", '[');
 	for (size_t i = 0; i < profile->peaks_count; i++) {
 		const struct perfx_peak *peak = &profile->peaks[i];
-		json_t *object = json_object();
 
-		json_set_integer(object, "threads", peak->threads);
-		if (peak->dtype != PERFX_DTYPE_UNKNOWN)
-			json_set_string(object, "dtype", name_of_dtype(peak->dtype));
-		set_positive(object, "gflops_per_s", (double)peak->flops_per_s, 1e9);
-		if (peak->bytes_per_s)
-			json_set_integer(object, "bytes_per_s", peak->bytes_per_s);
-		json_set_string(object, "origin", name_of_peak_origin(peak->origin));
-		json_put(o, NULL, object);
+		json_put(
+			o, NULL,
+			json_object_of(
+				{"threads", json_of_integer(peak->threads)},
+				{"dtype", peak->dtype == PERFX_DTYPE_UNKNOWN
+						  ? json_null()
+						  : json_of_string(name_of_dtype(peak->dtype))},
+				{"gflops_per_s", json_of_positive((double)peak->flops_per_s / 1e9)},
+				{"bytes_per_s", json_of_count(peak->bytes_per_s)},
+				{"origin", json_of_string(name_of_peak_origin(peak->origin))}));
 	}
 	json_close(o, ']');
 }
@@ -581,14 +508,14 @@ static void put_energy(struct json_output *o, const struct profile *profile,
 
 	if (energy->host_uj == PROFILE_ABSENT && energy->gpu_mj == PROFILE_ABSENT)
 		return;
-	json_open(o, "energy", '{');
-	json_put_measured(o, "host_uj", energy->host_uj);
-	json_put_measured(o, "gpu_mj", energy->gpu_mj);
-	if (options->carbon_intensity > 0)
-		json_put(o, "carbon_g",
-			 json_real(report_carbon_g(report_joules(energy),
-						   options->carbon_intensity)));
-	json_close(o, '}');
+	json_put_object(o, "energy",
+			json_object_of({"host_uj", json_of_measured(energy->host_uj)},
+				       {"gpu_mj", json_of_measured(energy->gpu_mj)},
+				       {"carbon_g", options->carbon_intensity > 0
+							    ? json_real(report_carbon_g(
+								      report_joules(energy),
+								      options->carbon_intensity))
+							    : json_null()}));
 }
 
 /*
@@ -634,23 +561,6 @@ json_t *json_of_windows(const struct profile_memory *memory, const struct profil
 	return array;
 }
 
-static void put_hotspots(struct json_output *o, const struct profile *p,
-			 const struct data_table_row *of_memory)
-{
-	const struct profile_memory *memory = &of_memory->process->memory[of_memory->item];
-	struct data_table table = {.kind = data_table_kind_named("hotspots"), .profile = p};
-	struct data_table_row row = *of_memory;
-	size_t count =
-		memory->hotspots_count < HOTSPOTS_MAX ? memory->hotspots_count : HOTSPOTS_MAX;
-
-	json_put_integer(o, "hotspots_left_out", memory->hotspots_count - count);
-	json_open(o, "hotspots", '[');
-	for (; row.part < count; row.part++)
-		json_put(o, NULL, json_of_row(&table, &row));
-	json_close(o, ']');
-	data_table_clear(&table);
-}
-
 /* Each name once: the CUDA runtime and the driver are two files. */
 json_t *json_of_allocators(const struct profile_memory *memory)
 {
@@ -669,84 +579,73 @@ json_t *json_of_allocators(const struct profile_memory *memory)
 	return array;
 }
 
-static void put_allocators(struct json_output *o, const struct profile_memory *memory)
-{
-	bool frees_seen = memory->current_bytes != PROFILE_ABSENT;
-
-	json_open(o, "allocators", '[');
-	for (size_t i = 0; i < memory->allocators_count; i++) {
-		const struct profile_allocator *allocator = &memory->allocators[i];
-		json_t *object = json_object();
-
-		json_set_string(object, "name", allocator->name);
-		json_set_string(object, "module", allocator->module);
-		json_set_integer(object, "allocs", allocator->allocs_count);
-		if (frees_seen)
-			json_set_integer(object, "frees", allocator->frees_count);
-		json_set_integer(object, "allocated_bytes", allocator->allocated_bytes);
-		if (frees_seen)
-			json_set_measured(object, "live_bytes", allocator->live_bytes);
-		json_put(o, NULL, object);
-	}
-	json_close(o, ']');
-}
-
-static void put_sizes(struct json_output *o, const struct profile_memory *memory)
-{
-	json_open(o, "sizes", '[');
-	for (unsigned i = 0; i < PROFILE_SIZES; i++) {
-		json_t *object;
-
-		if (!memory->sizes[i])
-			continue;
-		object = json_object();
-		json_set_integer(object, "min_bytes", i ? largest_size(i - 1) + 1 : 0);
-		if (i < PROFILE_SIZES - 1)
-			json_set_integer(object, "max_bytes", largest_size(i));
-		json_set_integer(object, "allocs", memory->sizes[i]);
-		json_put(o, NULL, object);
-	}
-	json_close(o, ']');
-}
-
-static void put_series(struct json_output *o, const struct profile *p,
-		       const struct profile_memory *memory)
-{
-	json_open(o, "series", '[');
-	for (size_t i = 0; i < memory->points_count; i++) {
-		const struct profile_memory_point *point = &memory->points[i];
-		json_t *object = json_object();
-
-		json_set_integer(object, "at_ns", profile_since_start(p, point->time_ns));
-		if (memory->current_bytes != PROFILE_ABSENT)
-			json_set_measured(object, "live_bytes", point->live_bytes);
-		json_set_integer(object, "allocs", point->allocs_count);
-		json_set_integer(object, "allocated_bytes", point->allocated_bytes);
-		json_put(o, NULL, object);
-	}
-	json_close(o, ']');
-}
-
 static void put_domain(struct json_output *o, struct data_table *table,
 		       const struct data_table_row *row)
 {
 	const struct profile_memory *memory = &row->process->memory[row->item];
 	const char *unjudged = row->analysis->memory[row->item].unjudged;
 	const struct profile *p = table->profile;
+	bool frees_seen = memory->current_bytes != PROFILE_ABSENT;
+	struct data_table hotspots = {.kind = data_table_kind_named("hotspots"), .profile = p};
+	struct data_table_row hotspot = *row;
+	size_t count =
+		memory->hotspots_count < HOTSPOTS_MAX ? memory->hotspots_count : HOTSPOTS_MAX;
 
 	json_open(o, NULL, '{');
 	json_put_members(o, json_of_row(table, row));
-	put_allocators(o, memory);
-	put_sizes(o, memory);
+	json_open(o, "allocators", '[');
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		const struct profile_allocator *a = &memory->allocators[i];
+		uint64_t frees = frees_seen ? a->frees_count : PROFILE_ABSENT;
+		uint64_t live_bytes = frees_seen ? a->live_bytes : PROFILE_ABSENT;
+
+		json_put(o, NULL,
+			 json_object_of({"name", json_of_string(a->name)},
+					{"module", json_of_string(a->module)},
+					{"allocs", json_of_integer(a->allocs_count)},
+					{"frees", json_of_measured(frees)},
+					{"allocated_bytes", json_of_integer(a->allocated_bytes)},
+					{"live_bytes", json_of_measured(live_bytes)}));
+	}
+	json_close(o, ']');
+	json_open(o, "sizes", '[');
+	for (unsigned i = 0; i < PROFILE_SIZES; i++)
+		if (memory->sizes[i])
+			json_put(o, NULL,
+				 json_object_of({"min_bytes",
+						 json_of_integer(i ? largest_size(i - 1) + 1 : 0)},
+						{"max_bytes",
+						 i < PROFILE_SIZES - 1
+							 ? json_of_integer(largest_size(i))
+							 : json_null()},
+						{"allocs", json_of_integer(memory->sizes[i])}));
+	json_close(o, ']');
 	if (memory->alloc_windows_count) {
 		json_put_integer(o, "window_ns", memory->alloc_window_ns);
 		json_put_integer(o, "windows_from_ns",
 				 profile_since_start(p, memory->alloc_windows_from_ns));
 	}
-	put_series(o, p, memory);
+	json_open(o, "series", '[');
+	for (size_t i = 0; i < memory->points_count; i++) {
+		const struct profile_memory_point *point = &memory->points[i];
+		uint64_t live_bytes = frees_seen ? point->live_bytes : PROFILE_ABSENT;
+
+		json_put(o, NULL,
+			 json_object_of(
+				 {"at_ns", json_of_integer(profile_since_start(p, point->time_ns))},
+				 {"live_bytes", json_of_measured(live_bytes)},
+				 {"allocs", json_of_integer(point->allocs_count)},
+				 {"allocated_bytes", json_of_integer(point->allocated_bytes)}));
+	}
+	json_close(o, ']');
 	if (unjudged)
 		json_put(o, "leaks_not_judged", json_string(unjudged));
-	put_hotspots(o, p, row);
+	json_put_integer(o, "hotspots_left_out", memory->hotspots_count - count);
+	json_open(o, "hotspots", '[');
+	for (; hotspot.part < count; hotspot.part++)
+		json_put(o, NULL, json_of_row(&hotspots, &hotspot));
+	json_close(o, ']');
+	data_table_clear(&hotspots);
 	json_close(o, '}');
 }
 
@@ -768,29 +667,27 @@ static void put_memory(struct json_output *o, const struct profile *p,
 static void put_untraced(struct json_output *o, const struct profile_process *process)
 {
 	const struct profile_untraced *untraced = &process->untraced;
-	uint64_t process_ns = profile_wall_ns(process);
-	json_t *object;
+	double share = (double)untraced->self_ns / (double)profile_wall_ns(process);
 
 	if (!untraced->tid)
 		return;
-	object = json_object();
-	json_set_integer(object, "tid", untraced->tid);
-	json_set_integer(object, "wall_ns", untraced->wall_ns);
-	json_set_integer(object, "self_ns", untraced->self_ns);
-	if (process_ns)
-		json_object_set_new(
-			object, "self_percent",
-			json_real(100.0 * (double)untraced->self_ns / (double)process_ns));
-	json_set_integer(object, "traced_ns",
-			 untraced->wall_ns - untraced->self_ns - untraced->running_ns);
-	json_set_integer(object, "running_ns", untraced->running_ns);
-	json_object_set_new(object, "at_least", json_boolean(untraced->at_least));
-	json_set_measured(object, "on_cpu_min_ns", untraced->on_cpu_min_ns);
-	json_set_measured(object, "on_cpu_max_ns", untraced->on_cpu_max_ns);
-	json_put(o, "untraced", object);
+	json_put(o, "untraced",
+		 json_object_of(
+			 {"tid", json_of_integer(untraced->tid)},
+			 {"wall_ns", json_of_integer(untraced->wall_ns)},
+			 {"self_ns", json_of_integer(untraced->self_ns)},
+			 {"self_percent", isfinite(share) ? json_real(100.0 * share) : json_null()},
+			 {"traced_ns", json_of_integer(untraced->wall_ns - untraced->self_ns -
+						       untraced->running_ns)},
+			 {"running_ns", json_of_integer(untraced->running_ns)},
+			 {"at_least", json_boolean(untraced->at_least)},
+			 {"on_cpu_min_ns", json_of_measured(untraced->on_cpu_min_ns)},
+			 {"on_cpu_max_ns", json_of_measured(untraced->on_cpu_max_ns)}));
 }
 
-static json_t *late_object(const struct profile_late *row)
+/* attached_late: code that was not traced from its begin on; ended_unseen_ns: lifetime of an
+ * untraced process. */
+static void put_late(struct json_output *o, const struct profile *p, uint32_t process)
 {
 	static const char *const causes[] = {
 		[PERFX_LATE_INVALID] = "unknown",
@@ -798,37 +695,27 @@ static json_t *late_object(const struct profile_late *row)
 		[PERFX_LATE_MAPPED] = "map",
 		[PERFX_LATE_EXECUTED] = "exec",
 	};
-	json_t *object = json_object();
-
-	/* a later version may have more */
-	json_object_set_new(object, "after",
-			    json_string(row->cause <= PERFX_LATE_EXECUTED ? causes[row->cause]
-									  : causes[0]));
-	json_set_integer(object, "late_ns", row->late_ns);
-	json_set_integer(object, "functions", row->functions_count);
-	json_set_integer(object, "files", row->files_count);
-	if (*row->module)
-		json_set_string(object, "path", row->module);
-	return object;
-}
-
-/* attached_late: code that was not traced from its begin on; ended_unseen_ns: lifetime of an
- * untraced process. */
-static void put_late(struct json_output *o, const struct profile *p, uint32_t process)
-{
 	json_t *rows = json_array();
 
 	for (size_t i = 0; i < p->late_count; i++) {
-		if (p->late[i].process != process)
+		const struct profile_late *row = &p->late[i];
+		/* a later version may have more causes */
+		unsigned cause = row->cause <= PERFX_LATE_EXECUTED ? row->cause : 0;
+
+		if (row->process != process)
 			continue;
-		if (p->late[i].functions_count)
-			json_array_append_new(rows, late_object(&p->late[i]));
-		else
-			json_put_integer(o, "ended_unseen_ns", p->late[i].late_ns);
+		if (!row->functions_count) {
+			json_put_integer(o, "ended_unseen_ns", row->late_ns);
+			continue;
+		}
+		json_array_append_new(
+			rows, json_object_of({"after", json_string(causes[cause])},
+					     {"late_ns", json_of_integer(row->late_ns)},
+					     {"functions", json_of_integer(row->functions_count)},
+					     {"files", json_of_integer(row->files_count)},
+					     {"path", json_of_any_string(row->module)}));
 	}
-	if (json_array_size(rows))
-		json_put(o, "attached_late", json_incref(rows));
-	json_decref(rows);
+	json_put(o, "attached_late", json_unless_empty(rows));
 }
 
 /* sampled_operators: on a CPU, in time that no traced operator has. */
@@ -842,14 +729,11 @@ static void put_sampled_operators(struct json_output *o, const struct profile *p
 	if (!operators.count)
 		return;
 	json_open(o, "sampled_operators", '[');
-	for (size_t i = 0; i < operators.count; i++) {
-		json_t *object = json_object();
-
-		json_set_string(object, "name", operators.list[i].name);
-		json_set_integer(object, "samples", operators.list[i].count);
-		json_set_integer(object, "on_cpu_ns", operators.list[i].ns);
-		json_put(o, NULL, object);
-	}
+	for (size_t i = 0; i < operators.count; i++)
+		json_put(o, NULL,
+			 json_object_of({"name", json_of_string(operators.list[i].name)},
+					{"samples", json_of_integer(operators.list[i].count)},
+					{"on_cpu_ns", json_of_integer(operators.list[i].ns)}));
 	json_close(o, ']');
 }
 
@@ -890,17 +774,15 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	json_open(&o, NULL, '{');
 	json_put(&o, "schema", json_string("perfx.report/1"));
 	json_put(&o, "verdict", json_of_sentence(analysis->verdict));
-	json_open(&o, "tool", '{');
-	json_put(&o, "name", json_string("perfx-trace"));
-	json_put_string(&o, "version", profile->tool_version);
-	json_put(&o, "command", arguments_of_line(profile->command));
-	json_close(&o, '}');
-	if (analysis->rules_file) {
-		json_open(&o, "rules", '{');
-		json_put_string(&o, "file", analysis->rules_file);
-		json_put_integer(&o, "silenced", analysis->silenced_count);
-		json_close(&o, '}');
-	}
+	json_put_object(&o, "tool",
+			json_object_of({"name", json_string("perfx-trace")},
+				       {"version", json_of_string(profile->tool_version)},
+				       {"command", arguments_of_line(profile->command)}));
+	if (analysis->rules_file)
+		json_put_object(
+			&o, "rules",
+			json_object_of({"file", json_of_string(analysis->rules_file)},
+				       {"silenced", json_of_integer(analysis->silenced_count)}));
 	put_capture(&o, profile);
 	put_losses(&o, profile->losses);
 	put_captures(&o, profile);

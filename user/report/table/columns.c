@@ -37,15 +37,6 @@ struct value column_frames(struct data_table *s, const struct profile_frame *con
 	return words(text_peek(&s->made));
 }
 
-/* Takes an object; empty: absent. */
-static struct value column_object(json_t *object)
-{
-	if (json_object_size(object))
-		return nested(object);
-	json_decref(object);
-	return absent();
-}
-
 static const void *process_of(const struct data_table_row *r)
 {
 	return r->process;
@@ -447,17 +438,11 @@ VALUE(get_wall, integer(profile_wall_ns(r->process)))
 VALUE(get_arguments, nested(json_of_arguments(r->process->cmdline)))
 VALUE(get_wait_status, r->process->exited ? integer((uint32_t)r->process->status) : absent())
 
-static struct value get_io(struct data_table *s, const struct data_table_row *r)
-{
-	json_t *io = json_object();
-
-	(void)s;
-	json_set_measured(io, "read_bytes", r->process->read_bytes);
-	json_set_measured(io, "write_bytes", r->process->write_bytes);
-	json_set_measured(io, "net_rx_bytes", r->process->net_rx_bytes);
-	json_set_measured(io, "net_tx_bytes", r->process->net_tx_bytes);
-	return column_object(io);
-}
+VALUE(get_io, nested(json_unless_empty(json_object_of(
+		      {"read_bytes", json_of_measured(r->process->read_bytes)},
+		      {"write_bytes", json_of_measured(r->process->write_bytes)},
+		      {"net_rx_bytes", json_of_measured(r->process->net_rx_bytes)},
+		      {"net_tx_bytes", json_of_measured(r->process->net_tx_bytes)}))))
 VALUE(get_cpus, r->process->limits.cpus_count ? integer(r->process->limits.cpus_count) : absent())
 VALUE(get_rank, r->process->rank.world_size ? integer(r->process->rank.rank) : absent())
 
@@ -493,7 +478,7 @@ static struct value get_container(struct data_table *s, const struct data_table_
 		if (r->process->place.of[parts[i].part])
 			json_set_string(container, parts[i].key,
 					r->process->place.of[parts[i].part]);
-	return column_object(container);
+	return nested(json_unless_empty(container));
 }
 VALUE(get_energy_estimated,
       r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))

@@ -46,7 +46,7 @@ static inline struct value sentence(const char *text)
 
 static inline struct value nested(json_t *json)
 {
-	return (struct value){.kind = VALUE_JSON, .json = json};
+	return (struct value){.kind = json_is_null(json) ? VALUE_ABSENT : VALUE_JSON, .json = json};
 }
 
 /* Negative: absent. */
