@@ -2,6 +2,7 @@
 #include "report/table/table.h"
 
 #include "base/escape.h"
+#include "base/grow.h"
 #include "base/units.h"
 #include "elf/pattern.h"
 #include "report/json/output.h"
@@ -25,11 +26,23 @@ static bool is(struct part part, const char *text)
 	return part.length == strlen(text) && !memcmp(part.at, text, part.length);
 }
 
+/* Text between tags belongs to none. */
 struct tag {
-	char kind; /* # ^ / ! & and = for a plain value; 0: there is none */
+	char kind; /* # ^ / ! & and = for a plain value */
 	struct part name, format;
-	const char *begin, *end; /* with its line, where it is a section's alone on it */
+	const char *begin, *end; /* a section's, alone on its line, with the line */
+	size_t closing;		 /* of a section: index of the tag that ends it */
 };
+
+struct tags {
+	struct tag *list;
+	size_t count, capacity;
+};
+
+static bool is_section(const struct tag *tag)
+{
+	return tag->kind == '#' || tag->kind == '^';
+}
 
 static struct part trimmed(const char *from, const char *to)
 {
@@ -40,153 +53,125 @@ static struct part trimmed(const char *from, const char *to)
 	return (struct part){from, (size_t)(to - from)};
 }
 
-/* A section's tag that is alone on its line takes the line with it. */
-static void extend_to_line(struct tag *tag, const char *text)
-{
-	const char *from = tag->begin, *to = tag->end;
-
-	if (!strchr("#^/!", tag->kind))
-		return;
-	while (from > text && strchr(" \t", from[-1]))
-		from--;
-	while (*to == ' ' || *to == '\t' || *to == '\r')
-		to++;
-	if ((from > text && from[-1] != '\n') || (*to && *to != '\n'))
-		return;
-	tag->begin = from;
-	tag->end = *to ? to + 1 : to;
-}
-
 /* The first tag from there on; text: where the whole begins. A tag without an end has no name, and
  * goes up to the end. */
-static struct tag next_tag(const char *text, const char *from)
+static bool next_tag(struct tag *tag, const char *text, const char *from)
 {
-	struct tag tag = {.begin = strstr(from, "{{"), .kind = '='};
 	const char *at, *close, *colon;
 	bool triple;
 
-	if (!tag.begin)
-		return (struct tag){0};
-	triple = tag.begin[2] == '{';
-	at = tag.begin + 2 + triple;
+	*tag = (struct tag){.begin = strstr(from, "{{"), .kind = '='};
+	if (!tag->begin)
+		return false;
+	triple = tag->begin[2] == '{';
+	at = tag->begin + 2 + triple;
 	close = strstr(at, triple ? "}}}" : "}}");
 	if (!close) {
-		tag.end = tag.begin + strlen(tag.begin);
-		return tag;
+		tag->end = tag->begin + strlen(tag->begin);
+		return true;
 	}
-	tag.end = close + 2 + triple;
+	tag->end = close + 2 + triple;
 	if (triple)
-		tag.kind = '&';
+		tag->kind = '&';
 	else if (*at && strchr("#^/!&", *at))
-		tag.kind = *at++;
+		tag->kind = *at++;
 	colon = memchr(at, ':', (size_t)(close - at));
-	tag.name = trimmed(at, colon ? colon : close);
+	tag->name = trimmed(at, colon ? colon : close);
 	if (colon)
-		tag.format = trimmed(colon + 1, close);
-	extend_to_line(&tag, text);
-	return tag;
-}
-
-/* The tag that ends a section, or kind 0. */
-static struct tag closing(const char *text, const struct tag *section)
-{
-	const char *at = section->end;
-	unsigned depth = 1;
-
-	for (;;) {
-		struct tag tag = next_tag(text, at);
-
-		if (!tag.kind)
-			return tag;
-		depth += tag.kind == '#' || tag.kind == '^';
-		depth -= tag.kind == '/';
-		if (!depth)
-			return tag;
-		at = tag.end;
+		tag->format = trimmed(colon + 1, close);
+	if (!strchr("#^/!", tag->kind))
+		return true;
+	at = tag->begin;
+	while (at > text && strchr(" \t", at[-1]))
+		at--;
+	close = tag->end + strspn(tag->end, " \t\r");
+	if ((at == text || at[-1] == '\n') && (!*close || *close == '\n')) {
+		tag->begin = at;
+		tag->end = close + (*close == '\n');
 	}
+	return true;
 }
 
-static const char *const formats[] = {"ns", "bytes", "count", "percent",
-				      "si", "md",    "html",  "json"};
-
-static const char *fault_of(const struct tag *tag, const struct part *open, size_t depth)
+static const char *fault_of(const struct tag *tag, const struct tag *open, size_t depth)
 {
-	bool section = tag->kind == '#' || tag->kind == '^', known = !tag->format.length;
-	struct part name = tag->name, format = tag->format;
+	static const char *const formats[] = {"",   "ns", "bytes", "count", "percent",
+					      "si", "md", "html",  "json"};
+	struct part format = tag->format;
 	bool is_number = format.length && format.length < 9 &&
 			 strspn(format.at, "0123456789") >= format.length;
+	bool known = false;
 
 	if (tag->kind == '!')
 		return NULL;
 	if (!tag->name.length)
 		return "a tag without an end or a name";
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		known = known || (!section && is(tag->format, formats[i]));
-	if (section && depth == DEPTH_MAX)
+	if (is_section(tag) && depth == DEPTH_MAX)
 		return "sections nested too deeply";
-	if (!known && !(tag->kind == '#' && is_number))
-		return section ? "after the colon a section has a number of elements"
-			       : "no such format: ns, bytes, count, percent, si, md, html, json";
-	if (tag->kind == '/' && (!depth || name.length != open[depth - 1].length ||
-				 memcmp(name.at, open[depth - 1].at, name.length) != 0))
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		known = known || is(format, formats[i]);
+	if (is_section(tag) && format.length && !(tag->kind == '#' && is_number))
+		return "after the colon a section has a number of elements";
+	if (!is_section(tag) && !known)
+		return "no such format: ns, bytes, count, percent, si, md, html, json";
+	if (tag->kind == '/' && (!open || tag->name.length != open->name.length ||
+				 memcmp(tag->name.at, open->name.at, tag->name.length) != 0))
 		return "not the end of the open section";
 	return NULL;
 }
 
-static int line_of(const char *text, const char *at)
+static int refuse(char why[TEMPLATE_WHY], const char *text, const struct tag *tag,
+		  const char *fault)
 {
+	struct part name = tag->name.length ? tag->name : (struct part){"{{", 2};
 	int line = 1;
 
-	for (; text < at; text++)
+	for (; text < tag->begin; text++)
 		line += *text == '\n';
-	return line;
-}
-
-static void set_why(char why[TEMPLATE_WHY], int line, struct part name, const char *fault)
-{
-	if (!name.length)
-		name = (struct part){"{{", 2};
 	snprintf(why, TEMPLATE_WHY, "%d: %.*s: %s", line, name.length > 60 ? 60 : (int)name.length,
 		 name.at, fault);
+	return -EINVAL;
+}
+
+/* 0, -EINVAL with the reason, or -ENOMEM; the caller frees the list either way. */
+static int parse(struct tags *tags, const char *text, char why[TEMPLATE_WHY])
+{
+	size_t open[DEPTH_MAX], depth = 0;
+	struct tag tag;
+
+	for (const char *from = text; next_tag(&tag, text, from); from = tag.end) {
+		const char *fault =
+			fault_of(&tag, depth ? &tags->list[open[depth - 1]] : NULL, depth);
+
+		if (fault)
+			return refuse(why, text, &tag, fault);
+		if (is_section(&tag))
+			open[depth++] = tags->count;
+		else if (tag.kind == '/')
+			tags->list[open[--depth]].closing = tags->count;
+		if (LIST_ADD_TO(tags, tag))
+			return -ENOMEM;
+	}
+	return depth ? refuse(why, text, &tags->list[open[depth - 1]], "the section has no end")
+		     : 0;
 }
 
 int template_check(const char *text, char why[TEMPLATE_WHY])
 {
-	const char *opened[DEPTH_MAX + 1];
-	struct part open[DEPTH_MAX];
-	size_t depth = 0;
-	struct tag tag = {.end = text};
+	struct tags tags = {0};
+	int err = parse(&tags, text, why);
 
-	while ((tag = next_tag(text, tag.end)).kind) {
-		const char *fault = fault_of(&tag, open, depth);
-
-		if (fault) {
-			set_why(why, line_of(text, tag.begin), tag.name, fault);
-			return -EINVAL;
-		}
-		if (tag.kind == '#' || tag.kind == '^') {
-			opened[depth] = tag.begin;
-			open[depth++] = tag.name;
-		}
-		depth -= tag.kind == '/';
-	}
-	if (!depth)
-		return 0;
-	set_why(why, line_of(text, opened[depth - 1]), open[depth - 1], "the section has no end");
-	return -EINVAL;
+	free(tags.list);
+	return err;
 }
 
-static bool is_name(struct part part)
+/* The part of a.b.c before the first dot; name is then the rest, all-zero behind the last. */
+static struct part first_member(struct part *name)
 {
-	static const char *const special[] = {"", "@index", "@first", "@last"};
+	const char *dot = memchr(name->at, '.', name->length);
+	struct part first = {name->at, dot ? (size_t)(dot - name->at) : name->length};
 
-	for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
-		if (is(part, special[i]))
-			return true;
-	for (size_t i = 0; i < sizeof(report_names) / sizeof(report_names[0]); i++)
-		if (is(part, report_names[i]))
-			return true;
-	return false;
+	*name = dot ? (struct part){dot + 1, name->length - first.length - 1} : (struct part){0};
+	return first;
 }
 
 static const char *report_name_at(size_t index)
@@ -194,42 +179,39 @@ static const char *report_name_at(size_t index)
 	return index < sizeof(report_names) / sizeof(report_names[0]) ? report_names[index] : NULL;
 }
 
-/* The first member of a.b.c that no report has; length 0: there is none. */
-static struct part unknown_member(struct part name)
+static bool is_report_name(struct part part)
 {
-	while (name.length) {
-		const char *dot = memchr(name.at, '.', name.length);
-		struct part member = {name.at, dot ? (size_t)(dot - name.at) : name.length};
+	const char *name;
 
-		if (!is_name(member))
-			return member;
-		if (!dot)
-			break;
-		name = (struct part){dot + 1, name.length - member.length - 1};
-	}
-	return (struct part){name.at, 0};
+	if (is(part, "") || is(part, "@index") || is(part, "@first") || is(part, "@last"))
+		return true;
+	for (size_t i = 0; (name = report_name_at(i)); i++)
+		if (is(part, name))
+			return true;
+	return false;
 }
 
 int template_check_names(const char *text, char why[TEMPLATE_WHY])
 {
 	char fault[120], word[64];
-	struct tag tag = {.end = text};
+	struct tag tag;
 
-	while ((tag = next_tag(text, tag.end)).kind) {
-		struct part unknown = {0};
+	for (const char *from = text; next_tag(&tag, text, from); from = tag.end) {
+		struct part name = tag.name, member = {0};
 		struct text near = {0};
 
-		if (!strchr("!/", tag.kind))
-			unknown = unknown_member(tag.name);
-		if (!unknown.length)
+		if (strchr("!/", tag.kind) || !name.length)
 			continue;
-		snprintf(word, sizeof(word), "%.*s", (int)unknown.length, unknown.at);
+		while (name.at && is_report_name(member = first_member(&name)))
+			member = (struct part){0};
+		if (!member.at)
+			continue;
+		snprintf(word, sizeof(word), "%.*s", (int)member.length, member.at);
 		nearest_names(&near, word, report_name_at);
 		snprintf(fault, sizeof(fault), "no such name in a report%s%s",
 			 near.length ? "; similar: " : "", text_peek(&near));
 		text_clear(&near);
-		set_why(why, line_of(text, tag.begin), tag.name, fault);
-		return -EINVAL;
+		return refuse(why, text, &tag, fault);
 	}
 	return 0;
 }
@@ -241,39 +223,20 @@ struct scope {
 	size_t index, count;
 };
 
-struct rendering {
-	FILE *out;
-	const char *text;
-	int err;
-};
-
-static const json_t *member(const json_t *object, struct part name)
-{
-	char key[64];
-
-	if (name.length >= sizeof(key))
-		return NULL;
-	memcpy(key, name.at, name.length);
-	key[name.length] = '\0';
-	return json_object_get(object, key);
-}
-
 /* The name up to the first dot in the innermost scope that has it, then on from there. */
 static const json_t *value_named(const struct scope *scope, struct part name)
 {
-	const char *dot = memchr(name.at, '.', name.length);
-	size_t length = dot ? (size_t)(dot - name.at) : name.length;
 	const json_t *value = NULL;
+	struct part first;
 
 	if (is(name, "."))
 		return scope->value;
+	first = first_member(&name);
 	for (; scope && !value; scope = scope->around)
-		value = member(scope->value, (struct part){name.at, length});
-	while (value && length < name.length) {
-		name = (struct part){name.at + length + 1, name.length - length - 1};
-		dot = memchr(name.at, '.', name.length);
-		length = dot ? (size_t)(dot - name.at) : name.length;
-		value = member(value, (struct part){name.at, length});
+		value = json_object_getn(scope->value, first.at, first.length);
+	while (value && name.at) {
+		first = first_member(&name);
+		value = json_object_getn(value, first.at, first.length);
 	}
 	return value;
 }
@@ -339,7 +302,7 @@ static void add_escaped(struct text *into, struct part format, const char *plain
 	text_finish(&shown, &into->failed);
 }
 
-static void put_value(struct rendering *r, const struct tag *tag, const struct scope *scope)
+static void put_value(FILE *out, const struct tag *tag, const struct scope *scope, int *err)
 {
 	const json_t *value = value_named(scope, tag->name);
 	struct text plain = {0}, text = {0};
@@ -353,15 +316,12 @@ static void put_value(struct rendering *r, const struct tag *tag, const struct s
 	else if (!json_is_number(value) ||
 		 !add_number(&text, tag->format, json_number_value(value)))
 		add_escaped(&text, tag->format, text_peek(&plain));
-	fwrite(text_peek(&text), 1, text.length, r->out);
+	fwrite(text_peek(&text), 1, text.length, out);
 	if (plain.failed || text.failed)
-		r->err = -ENOMEM;
+		*err = -ENOMEM;
 	text_clear(&plain);
 	text_clear(&text);
 }
-
-static void render(struct rendering *r, const char *from, const char *to,
-		   const struct scope *scope);
 
 static bool holds(const struct tag *tag, const struct scope *scope, const json_t *value)
 {
@@ -374,63 +334,55 @@ static bool holds(const struct tag *tag, const struct scope *scope, const json_t
 	return value && !json_is_null(value) && !json_is_false(value);
 }
 
-static void render_list(struct rendering *r, const struct tag *tag, const char *to,
-			const struct scope *around, const json_t *list)
+/* The text from there up to the tag at index `to`, with the tags from index `at` on. */
+static int render(FILE *out, const struct tags *tags, const char *from, size_t at, size_t to,
+		  const struct scope *scope)
 {
-	size_t count = json_array_size(list);
-	size_t limit = tag->format.length ? strtoul(tag->format.at, NULL, 10) : count;
-	struct scope scope = {.around = around, .count = count < limit ? count : limit};
+	int err = 0;
 
-	for (; scope.index < scope.count && !r->err; scope.index++) {
-		scope.value = json_array_get(list, scope.index);
-		render(r, tag->end, to, &scope);
-	}
-}
+	for (; at < to && !err; at++) {
+		const struct tag *tag = &tags->list[at];
+		struct scope inner = {.around = scope, .count = 1};
+		const json_t *value, *list;
 
-static void render_section(struct rendering *r, const struct tag *tag, const char *to,
-			   const struct scope *scope)
-{
-	const json_t *value = value_named(scope, tag->name);
-	struct scope inner = {.around = scope, .value = value, .count = 1};
-
-	if (holds(tag, scope, value) != (tag->kind == '#'))
-		return;
-	if (json_is_array(value) && tag->kind == '#')
-		render_list(r, tag, to, scope, value);
-	else
-		render(r, tag->end, to, json_is_object(value) ? &inner : scope);
-}
-
-/* Text was checked: sections end, and there are not too many in each other. */
-static void render(struct rendering *r, const char *from, const char *to, const struct scope *scope)
-{
-	while (from < to && !r->err) {
-		struct tag tag = next_tag(r->text, from), end;
-		const char *until = tag.kind && tag.begin < to ? tag.begin : to;
-
-		fwrite(from, 1, (size_t)(until - from), r->out);
-		if (until == to)
-			return;
-		from = tag.end;
-		if (tag.kind == '=' || tag.kind == '&')
-			put_value(r, &tag, scope);
-		if (tag.kind != '#' && tag.kind != '^')
+		fwrite(from, 1, (size_t)(tag->begin - from), out);
+		from = tag->end;
+		if (tag->kind == '=' || tag->kind == '&')
+			put_value(out, tag, scope, &err);
+		if (!is_section(tag))
 			continue;
-		end = closing(r->text, &tag);
-		if (!end.kind)
-			return;
-		render_section(r, &tag, end.begin, scope);
-		from = end.end;
+		value = value_named(scope, tag->name);
+		list = tag->kind == '#' && json_is_array(value) ? value : NULL;
+		if (list)
+			inner.count = json_array_size(list);
+		if (list && tag->format.length && strtoul(tag->format.at, NULL, 10) < inner.count)
+			inner.count = strtoul(tag->format.at, NULL, 10);
+		if (holds(tag, scope, value) != (tag->kind == '#'))
+			inner.count = 0;
+		for (; inner.index < inner.count && !err; inner.index++) {
+			inner.value = list ? json_array_get(list, inner.index) : value;
+			err = render(out, tags, from, at + 1, tag->closing,
+				     list || json_is_object(value) ? &inner : scope);
+		}
+		at = tag->closing;
+		from = tags->list[at].end;
 	}
+	fwrite(from, 1, to < tags->count ? (size_t)(tags->list[to].begin - from) : strlen(from),
+	       out);
+	return err;
 }
 
 int template_render(FILE *out, const char *text, const json_t *report)
 {
-	struct rendering r = {.out = out, .text = text};
 	struct scope scope = {.value = report, .count = 1};
+	char why[TEMPLATE_WHY];
+	struct tags tags = {0};
+	int err = parse(&tags, text, why);
 
-	render(&r, text, text + strlen(text), &scope);
-	return r.err;
+	if (!err)
+		err = render(out, &tags, text, 0, tags.count, &scope);
+	free(tags.list);
+	return err;
 }
 
 static int write_template(FILE *out, const struct profile *profile, const struct analysis *analysis,
