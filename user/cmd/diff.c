@@ -89,22 +89,6 @@ static void unload(struct recording *recording)
 	json_report__free(recording->report);
 }
 
-static int write_out(const struct diff_writer *writer, const struct diff *diff,
-		     const struct options *options)
-{
-	struct diff_options look = {.name_a = options->capture,
-				    .name_b = options->capture_after,
-				    .fails = options->fail_on > 0,
-				    .top = (unsigned)options->top};
-	const char *path = output_path(options);
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-
-	output_terminal(path, &look.width, &look.color);
-	return output_whole(path, out, &text, &size, out ? writer->write(out, diff, &look) : 0);
-}
-
 /* A gate that compared nothing must not pass. */
 static int check_regressions(const struct diff *diff, const struct options *options)
 {
@@ -130,9 +114,20 @@ static int compare(const struct diff_writer *writer, const struct recording *a,
 	struct diff *diff = diff__new(&a->selection.profile, &b->selection.profile, threshold);
 	int code = EXIT_FAILED;
 
-	if (diff && !diff_findings(diff, a->analysis, b->analysis))
-		code = write_out(writer, diff, options);
-	else
+	if (diff && !diff_findings(diff, a->analysis, b->analysis)) {
+		struct diff_options look = {.name_a = options->capture,
+					    .name_b = options->capture_after,
+					    .fails = options->fail_on > 0,
+					    .top = (unsigned)options->top};
+		const char *path = output_path(options);
+		char *text = NULL;
+		size_t size = 0;
+		FILE *out = open_memstream(&text, &size);
+
+		output_terminal(path, &look.width, &look.color);
+		code = output_whole(path, out, &text, &size,
+				    out ? writer->write(out, diff, &look) : 0);
+	} else
 		msg_say("out of memory");
 	if (code == EXIT_OK)
 		code = check_regressions(diff, options);

@@ -15,17 +15,6 @@ static const char *kind_at(size_t index)
 	return index < finding_kinds_count ? finding_kinds[index].kind : NULL;
 }
 
-static int say_unknown(const char *name)
-{
-	struct text near = {0};
-
-	nearest_names(&near, name, kind_at);
-	msg_say("explain %s: no such kind of finding%s%s; perfx-trace explain lists them", name,
-		near.length ? "; similar: " : "", text_peek(&near));
-	text_clear(&near);
-	return EXIT_USAGE;
-}
-
 /* As it is typed: in upper or lower case. NULL: there is none. */
 static const struct finding_kind *kind_typed(const char *name)
 {
@@ -41,8 +30,15 @@ int cmd_explain(const struct options *options)
 	const struct finding_kind *kind = options->kind ? kind_typed(options->kind) : NULL;
 	struct text text = {0};
 
-	if (options->kind && !kind)
-		return say_unknown(options->kind);
+	if (options->kind && !kind) {
+		struct text near = {0};
+
+		nearest_names(&near, options->kind, kind_at);
+		msg_say("explain %s: no such kind of finding%s%s; perfx-trace explain lists them",
+			options->kind, near.length ? "; similar: " : "", text_peek(&near));
+		text_clear(&near);
+		return EXIT_USAGE;
+	}
 	if (kind)
 		explain_kind(&text, kind, &rules->thresholds);
 	else

@@ -223,38 +223,32 @@ static void print_rate(const char *what, const double rates[2], const char *unit
 		       rates[PEAKS_ALL] * 1e-9, unit);
 }
 
-static void print_peaks(const struct peaks *peaks)
-{
-	char all[32];
-
-	snprintf(all, sizeof(all), "%u thread%s", peaks->threads, peaks->threads == 1 ? "" : "s");
-	printf("%-7s %10s %10s\n", "", "1 thread", all);
-	for (size_t i = 0; peaks_dtypes[i]; i++) {
-		enum perfx_dtype dtype = peaks_dtypes[i];
-		const double rates[2] = {peaks->flops[PEAKS_ONE][dtype],
-					 peaks->flops[PEAKS_ALL][dtype]};
-
-		print_rate(name_of_dtype(dtype), rates, "GFLOP/s");
-	}
-	print_rate("memory", peaks->bytes, "GB/s");
-	if (!(peaks->bytes[PEAKS_ALL] > 0))
-		puts("memory: not measured: too little free memory, or too slow");
-	else if (peaks->busy)
-		puts("The machine was busy: memory may be faster. Measure again when it is idle.");
-}
-
 int cmd_peaks(const struct options *options)
 {
 	struct peaks peaks;
 	char *path;
 	int err = peaks_renew(&peaks, &path);
+	char all[32];
 
 	(void)options;
 	if (err) {
 		msg_say("cannot measure peaks: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	print_peaks(&peaks);
+	snprintf(all, sizeof(all), "%u thread%s", peaks.threads, peaks.threads == 1 ? "" : "s");
+	printf("%-7s %10s %10s\n", "", "1 thread", all);
+	for (size_t i = 0; peaks_dtypes[i]; i++) {
+		enum perfx_dtype dtype = peaks_dtypes[i];
+		const double rates[2] = {peaks.flops[PEAKS_ONE][dtype],
+					 peaks.flops[PEAKS_ALL][dtype]};
+
+		print_rate(name_of_dtype(dtype), rates, "GFLOP/s");
+	}
+	print_rate("memory", peaks.bytes, "GB/s");
+	if (!(peaks.bytes[PEAKS_ALL] > 0))
+		puts("memory: not measured: too little free memory, or too slow");
+	else if (peaks.busy)
+		puts("The machine was busy: memory may be faster. Measure again when it is idle.");
 	if (!path) {
 		msg_say("cannot store the result: see perfx-trace doctor");
 		return EXIT_FAILED;

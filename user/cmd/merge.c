@@ -78,24 +78,12 @@ static int write_to(struct merger *merge, const struct output *output)
 	return err ? err : written;
 }
 
-static int write_file(struct merger *merge, const char *path)
-{
-	struct output output;
-	int err = output_open(&output, path, OUTPUT_WHOLE);
-
-	if (!err)
-		err = write_to(merge, &output);
-	if (!err)
-		err = output_close(&output);
-	else
-		output_discard(&output);
-	return output_result(path, err);
-}
-
 static int merge_captures(struct merger *merge, const struct options *options)
 {
 	int code = survey_all(merge, options);
 	char *why;
+	struct output output;
+	int err;
 
 	if (code)
 		return code;
@@ -105,7 +93,14 @@ static int merge_captures(struct merger *merge, const struct options *options)
 		free(why);
 		return EXIT_USAGE;
 	}
-	code = write_file(merge, options->output);
+	err = output_open(&output, options->output, OUTPUT_WHOLE);
+	if (!err)
+		err = write_to(merge, &output);
+	if (!err)
+		err = output_close(&output);
+	else
+		output_discard(&output);
+	code = output_result(options->output, err);
 	for (size_t i = 0; !code && i < merger__count(merge); i++) {
 		struct merge_part part = merger__part(merge, i);
 

@@ -24,24 +24,20 @@ static bool has_option(const struct option_row *row, enum verb verb)
 	return verb == VERB_HELP || verb == VERB_VERSION || (row->verbs & FOR_VERB(verb));
 }
 
-/* "--since is an option of report, export; not of diff" */
-static void say_verbs(const struct option_row *row, enum verb verb)
+static int parse_option(struct options *options, const struct option_row *row, char *value)
 {
-	struct text names = {0};
+	struct text names;
 
+	if (!row->only || has_option(row, options->verb))
+		return row->parse(row, options, value);
+	/* "--since is an option of report, export; not of diff" */
+	names = (struct text){0};
 	for (size_t i = 0; i < verb_rows_count; i++)
 		if (row->verbs & FOR_VERB(verb_rows[i].verb))
 			text_printf(&names, "%s%s", names.length ? ", " : "", verb_rows[i].name);
 	msg_say("--%s is an option of %s; not of %s", row->name, text_peek(&names),
-		verb_row_of(verb)->name);
+		verb_row_of(options->verb)->name);
 	text_clear(&names);
-}
-
-static int parse_option(struct options *options, const struct option_row *row, char *value)
-{
-	if (!row->only || has_option(row, options->verb))
-		return row->parse(row, options, value);
-	say_verbs(row, options->verb);
 	return EXIT_USAGE;
 }
 
@@ -181,16 +177,6 @@ static bool is_program(const char *word)
 	return script_interpreter(word) || is_in_path(word);
 }
 
-/* Adds the program as a shell needs it: "python3 train.py", "./train". */
-static void add_program(struct text *line, const char *word)
-{
-	if (script_interpreter(word))
-		text_printf(line, "%s ", script_interpreter(word));
-	else if (!strchr(word, '/') && !is_in_path(word))
-		text_add(line, "./");
-	shell_quote(line, word);
-}
-
 /* Suggests "perfx-trace run -d 5 -- python3 train.py" for `-d 5 train.py`. */
 static void say_run(char *const *before, int before_count, char **words)
 {
@@ -201,7 +187,12 @@ static void say_run(char *const *before, int before_count, char **words)
 		shell_quote(&line, before[i]);
 	}
 	text_add(&line, " -- ");
-	add_program(&line, words[0]);
+	/* the program as a shell needs it: "python3 train.py", "./train" */
+	if (script_interpreter(words[0]))
+		text_printf(&line, "%s ", script_interpreter(words[0]));
+	else if (!strchr(words[0], '/') && !is_in_path(words[0]))
+		text_add(&line, "./");
+	shell_quote(&line, words[0]);
 	for (size_t i = 1; words[i]; i++) {
 		text_add(&line, " ");
 		shell_quote(&line, words[i]);

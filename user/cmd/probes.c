@@ -71,12 +71,22 @@ static const char *cost_text(char buffer[UNITS_MAX], double ns)
 	return ns > 0 ? format_ns(buffer, (uint64_t)ns) : strcpy(buffer, "?");
 }
 
-static char *shown(const char *name)
+static void print_name(const char *name)
 {
-	struct text text = {0};
+	struct text shown = {0};
 
-	escape_display(&text, name);
-	return text_take(&text);
+	escape_display(&shown, name);
+	fputs(shown.failed ? "?" : text_peek(&shown), stdout);
+	text_clear(&shown);
+}
+
+/* "libtorch_cpu.so  at::_ops::mm::call" */
+static void print_file_and_name(const struct plan *plan, const struct plan_function *function)
+{
+	print_name(plan->modules[function->module].base);
+	fputs("  ", stdout);
+	print_name(function->name);
+	putchar('\n');
 }
 
 static void site_text(char text[TEXT_MAX], const struct plan_function *function)
@@ -132,13 +142,12 @@ static void print_function(const struct plan *plan, const struct plan_function *
 			   const struct calibration *calibration)
 {
 	char site[TEXT_MAX], cost[UNITS_MAX], out[TEXT_MAX];
-	char *name = shown(function->name);
-	char *base = shown(plan->modules[function->module].base);
 
 	site_text(site, function);
 	cost_text(cost, entry_ns(plan, function, calibration));
 	exit_text(out, plan, function, calibration);
-	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
+	printf("%-12s %8s  %-28s ", site, cost, out);
+	print_file_and_name(plan, function);
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
 	if (plan_return(plan, function) == PERFX_RETURN_NONE && function->role != PLAN_HINT &&
@@ -151,8 +160,6 @@ static void print_function(const struct plan *plan, const struct plan_function *
 		printf("%24s%s\n", "FLOPs: ", function->cost_origin);
 	else if (function->cost_why)
 		printf("%24sunknown: %s\n", "FLOPs: ", function->cost_why);
-	free(name);
-	free(base);
 }
 
 static const char *kind_of(const struct plan *plan, const struct plan_function *function)
@@ -182,21 +189,9 @@ static bool is_alike(const struct plan *plan, const struct plan_function *a,
 
 #define NAMES_SHOWN 3
 
-static void print_names(const struct plan_function *const *group, size_t count)
-{
-	for (size_t i = 0; i < count && i < NAMES_SHOWN; i++) {
-		char *name = shown(group[i]->name);
-
-		printf("%s%s", i ? ", " : "", name ? name : "?");
-		free(name);
-	}
-	puts(count > NAMES_SHOWN ? ", …" : "");
-}
-
 static void print_group(const struct plan *plan, const struct plan_function *const *group,
 			size_t count, const struct calibration *calibration)
 {
-	char *base = shown(plan->modules[group[0]->module].base);
 	char least[UNITS_MAX], most[UNITS_MAX], cost[2 * UNITS_MAX + 4];
 	double low = 0, high = 0;
 
@@ -209,10 +204,14 @@ static void print_group(const struct plan *plan, const struct plan_function *con
 	cost_text(least, low);
 	cost_text(most, high);
 	snprintf(cost, sizeof(cost), low < high ? "%s – %s" : "%s", least, most);
-	printf("%5zu  %19s%s  %-15s  %s  ", count, cost, low < high ? "" : "  ",
-	       kind_of(plan, group[0]), base ? base : "?");
-	print_names(group, count);
-	free(base);
+	printf("%5zu  %19s%s  %-15s  ", count, cost, low < high ? "" : "  ",
+	       kind_of(plan, group[0]));
+	print_name(plan->modules[group[0]->module].base);
+	for (size_t i = 0; i < count && i < NAMES_SHOWN; i++) {
+		fputs(i ? ", " : "  ", stdout);
+		print_name(group[i]->name);
+	}
+	puts(count > NAMES_SHOWN ? ", …" : "");
 }
 
 /* Collects the functions like functions[first], unless an earlier function's group has them.
@@ -256,9 +255,8 @@ static void print_groups(const struct plan *plan, const struct options *options,
 	free(group);
 }
 
-/* Were there any? */
-static bool print_named(const struct plan *plan, const struct options *options,
-			const struct calibration *calibration)
+static void print_plan(const struct plan *plan, const struct options *options,
+		       const struct calibration *calibration, const struct link_kinds *links)
 {
 	bool headed = false;
 
@@ -270,13 +268,7 @@ static bool print_named(const struct plan *plan, const struct options *options,
 		headed = true;
 		print_function(plan, function, calibration);
 	}
-	return headed;
-}
-
-static void print_plan(const struct plan *plan, const struct options *options,
-		       const struct calibration *calibration, const struct link_kinds *links)
-{
-	if (print_named(plan, options, calibration))
+	if (headed)
 		putchar('\n');
 	print_groups(plan, options, calibration);
 	printf("\n%zu functions; links: %s; for return probes: %s\n",
@@ -299,21 +291,18 @@ static void print_alloc_probe(const struct plan *plan, const struct plan_functio
 {
 	const struct plan_allocator *allocator = allocator_of(plan, function);
 	char site[TEXT_MAX], out[TEXT_MAX], cost[UNITS_MAX];
-	char *base = shown(plan->modules[function->module].base);
-	char *owner = shown(allocator->name);
-	char *name = shown(function->name);
+	struct text owner = {0};
 
 	site_text(site, function);
 	exit_text(out, plan, function, calibration);
 	cost_text(cost, entry_ns(plan, function, calibration));
-	printf("%-11s  %-6s  %-12s %8s  %-27s  %s  %s\n", owner ? owner : "?",
-	       name_of_domain(allocator->domain), site, cost, out, base ? base : "?",
-	       name ? name : "?");
+	escape_display(&owner, allocator->name);
+	printf("%-11s  %-6s  %-12s %8s  %-27s  ", text_peek(&owner),
+	       name_of_domain(allocator->domain), site, cost, out);
+	print_file_and_name(plan, function);
+	text_clear(&owner);
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%28s%s\n", "entry: ", function->site.entry_note);
-	free(name);
-	free(owner);
-	free(base);
 }
 
 static void print_provider(const struct plan *plan, pid_t pid)
@@ -321,26 +310,22 @@ static void print_provider(const struct plan *plan, pid_t pid)
 	struct process_info info = {0};
 	ssize_t own, module;
 	bool guessed;
-	char *comm;
 
 	module = plan__provider(plan, pid, &own, &guessed);
 	process_info(pid, &info);
-	comm = shown(info.comm);
-	printf("malloc of process %d (%s): ", (int)pid, comm ? comm : "?");
-	free(comm);
+	printf("malloc of process %d (", (int)pid);
+	print_name(info.comm);
+	fputs("): ", stdout);
 	if (module < 0) {
-		printf("unknown: no allocator is mapped\n");
+		puts("unknown: no allocator is mapped");
 		return;
 	}
-	comm = shown(plan->modules[module].base);
-	printf("%s", comm ? comm : "?");
-	free(comm);
+	print_name(plan->modules[module].base);
 	if (own >= 0 && own != module) {
-		comm = shown(plan->modules[own].base);
-		printf("; the program's own calls: %s", comm ? comm : "?");
-		free(comm);
+		fputs("; the program's own calls: ", stdout);
+		print_name(plan->modules[own].base);
 	}
-	printf("%s\n", guessed ? " (a guess: the order of its libraries cannot be read)" : "");
+	puts(guessed ? " (a guess: the order of its libraries cannot be read)" : "");
 }
 
 struct level {
@@ -378,16 +363,6 @@ static double cost_of_pair(const struct plan *plan, size_t allocator,
 	return allocate + release;
 }
 
-static size_t alloc_probes_of(const struct plan *plan, const struct level *level)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < plan->functions_count; i++)
-		count += plan->functions[i].role == PLAN_ALLOC_PROBE &&
-			 is_in(level, allocator_of(plan, &plan->functions[i]));
-	return count;
-}
-
 static void print_allocators(const struct plan *plan, const struct level *level)
 {
 	const char *separator = ": ";
@@ -395,15 +370,13 @@ static void print_allocators(const struct plan *plan, const struct level *level)
 	for (size_t i = 0; i < plan->allocators_count; i++) {
 		const struct plan_allocator *allocator = &plan->allocators[i];
 		size_t first = 0;
-		char *name;
 
 		while (strcmp(plan->allocators[first].name, allocator->name) != 0)
 			first++;
 		if (!is_in(level, allocator) || first != i)
 			continue;
-		name = shown(allocator->name);
-		printf("%s%s", separator, name ? name : "?");
-		free(name);
+		fputs(separator, stdout);
+		print_name(allocator->name);
 		separator = ", ";
 	}
 }
@@ -411,10 +384,13 @@ static void print_allocators(const struct plan *plan, const struct level *level)
 static void print_level(const struct plan *plan, const struct level *level, bool is_default,
 			const struct calibration *calibration)
 {
-	size_t alloc_probes = alloc_probes_of(plan, level);
-	double highest_ns = 0;
 	char cost[UNITS_MAX], rate[UNITS_MAX];
+	size_t alloc_probes = 0;
+	double highest_ns = 0;
 
+	FOR_EACH (function, plan->functions)
+		alloc_probes += function->role == PLAN_ALLOC_PROBE &&
+				is_in(level, allocator_of(plan, function));
 	for (size_t i = 0; i < plan->allocators_count; i++) {
 		double ns = cost_of_pair(plan, i, calibration);
 
@@ -431,48 +407,40 @@ static void print_level(const struct plan *plan, const struct level *level, bool
 		       cost_text(cost, highest_ns), level->more);
 }
 
-static void print_levels(const struct plan *plan, const struct calibration *calibration)
+static void print_memory(const struct plan *plan, const struct calibration *calibration,
+			 const pid_t *pids, size_t count)
 {
-	static const struct level tensor = {"tensor", false, "; probe hits only"};
-	static const struct level others[] = {
+	static const struct level levels[] = {
+		{"tensor", false, "; probe hits only"},
 		{"sampled", true, "; probe hits only, without the records of samples"},
 		{"all", true, "; probe hits only, without records and call stacks"},
 	};
 
-	print_level(plan, &tensor, plan->has_framework, calibration);
-	if (plan->options.memory == MEMORY_TENSOR)
-		return;
-	for (size_t i = 0; i < 2; i++)
-		print_level(plan, &others[i], !i && !plan->has_framework, calibration);
-}
-
-static void print_memory(const struct plan *plan, const struct calibration *calibration,
-			 const pid_t *pids, size_t count)
-{
 	if (plan->alloc_probes_count)
 		printf("\n%-11s  %-6s  %-12s %8s  %-27s  %s\n", "ALLOCATOR", "DOMAIN", "PROBE",
 		       "COST", "EXIT", "FUNCTION");
-	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].role == PLAN_ALLOC_PROBE)
-			print_alloc_probe(plan, &plan->functions[i], calibration);
+	FOR_EACH (function, plan->functions)
+		if (function->role == PLAN_ALLOC_PROBE)
+			print_alloc_probe(plan, function, calibration);
 	printf("\n");
 	if (plan->options.memory != MEMORY_TENSOR)
 		for (size_t i = 0; i < count; i++)
 			print_provider(plan, pids[i]);
-	print_levels(plan, calibration);
+	print_level(plan, &levels[0], plan->has_framework, calibration);
+	for (size_t i = 1; i < 3 && plan->options.memory != MEMORY_TENSOR; i++)
+		print_level(plan, &levels[i], i == 1 && !plan->has_framework, calibration);
 }
 
 static void print_skipped(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->skipped.count; i++) {
 		const struct skipped *skipped = &plan->skipped.items[i];
-		char *name = shown(skipped->name);
 
-		printf("not attached: %s", name ? name : "?");
+		fputs("not attached: ", stdout);
+		print_name(skipped->name);
 		if (skipped->count > 1)
 			printf(" and %u more", skipped->count - 1);
 		printf(": %s\n", skipped->reason);
-		free(name);
 	}
 }
 

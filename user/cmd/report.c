@@ -205,17 +205,6 @@ static char *render(const struct report_writer *writer, const struct report_opti
 	return text;
 }
 
-/* Prints the verdict and the file's name, for a user at a terminal or a recording's log. */
-static void say_written(const struct report_target *target, const struct analysis *analysis)
-{
-	struct text verdict = {0};
-
-	escape_unmarked(&verdict, analysis->verdict);
-	msg_say("%s", text_peek(&verdict));
-	msg_say("%s: written", target->path);
-	text_clear(&verdict);
-}
-
 static int write_out(struct report_target *target, const struct report_options *look,
 		     const struct profile *profile, const struct analysis *analysis)
 {
@@ -231,8 +220,16 @@ static int write_out(struct report_target *target, const struct report_options *
 	if (!err)
 		err = output_store(&target->output, text, size);
 	free(text);
-	if (!err && is_file && (target->says_written || isatty(STDERR_FILENO)))
-		say_written(target, analysis);
+	if (!err && is_file && (target->says_written || isatty(STDERR_FILENO))) {
+		/* for a user at a terminal, or a recording's
+		 * log. */
+		struct text verdict = {0};
+
+		escape_unmarked(&verdict, analysis->verdict);
+		msg_say("%s", text_peek(&verdict));
+		msg_say("%s: written", target->path);
+		text_clear(&verdict);
+	}
 	if (output_result(target->path, err) == EXIT_OK)
 		return EXIT_OK;
 	if (target->path) {

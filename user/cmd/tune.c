@@ -365,18 +365,6 @@ static int trace_side(const struct bench *bench, const char *command, struct agg
 	return code;
 }
 
-static void make_diff(struct traced *traced, const struct options *options)
-{
-	traced->diff = diff__new(&traced->selections[0].profile, &traced->selections[1].profile,
-				 options->fail_on > 0 ? options->fail_on : DIFF_THRESHOLD);
-	if (!traced->diff ||
-	    diff_findings(traced->diff, traced->analyses[0], traced->analyses[1])) {
-		msg_say("out of memory");
-		diff__free(traced->diff);
-		traced->diff = NULL;
-	}
-}
-
 /* False: what went wrong was said. */
 static bool trace_one(struct bench *bench, const char *command, struct traced *traced, int side)
 {
@@ -395,16 +383,6 @@ static bool trace_one(struct bench *bench, const char *command, struct traced *t
 	if (!traced->analyses[side])
 		msg_say("tracing %c: nothing was recorded", "AB"[side]);
 	return traced->analyses[side];
-}
-
-static void traced_clear(struct traced *traced)
-{
-	diff__free(traced->diff);
-	for (int i = 0; i < 2; i++) {
-		analysis__free(traced->analyses[i]);
-		selection_clear(&traced->selections[i]);
-		aggregate__free(traced->aggregates[i]);
-	}
 }
 
 static int write_comparison(const struct comparison_writer *writer,
@@ -452,10 +430,24 @@ static int compare(struct bench *bench, struct comparison *comparison,
 	comparison_judge(comparison);
 	if (!options->no_trace && comparison->change.pairs_count && !interrupt_asked() &&
 	    trace_one(bench, comparison->command_a, &traced, 0) && !interrupt_asked() &&
-	    trace_one(bench, comparison->command_b, &traced, 1))
-		make_diff(&traced, bench->options);
+	    trace_one(bench, comparison->command_b, &traced, 1)) {
+		traced.diff = diff__new(
+			&traced.selections[0].profile, &traced.selections[1].profile,
+			bench->options->fail_on > 0 ? bench->options->fail_on : DIFF_THRESHOLD);
+		if (!traced.diff ||
+		    diff_findings(traced.diff, traced.analyses[0], traced.analyses[1])) {
+			msg_say("out of memory");
+			diff__free(traced.diff);
+			traced.diff = NULL;
+		}
+	}
 	code = write_comparison(writer, comparison, traced.diff, options);
-	traced_clear(&traced);
+	diff__free(traced.diff);
+	for (int i = 0; i < 2; i++) {
+		analysis__free(traced.analyses[i]);
+		selection_clear(&traced.selections[i]);
+		aggregate__free(traced.aggregates[i]);
+	}
 	return code ? code : judge(comparison, options);
 }
 
