@@ -209,6 +209,16 @@ json_t *json_of_any_string(const char *value)
 	return value && *value ? json_of_string(value) : json_null();
 }
 
+uint64_t json_to_u64(const json_t *value)
+{
+	double real = json_number_value(value);
+
+	if (json_is_integer(value) && json_integer_value(value) >= 0)
+		return (uint64_t)json_integer_value(value);
+	return json_is_real(value) && real >= 0 && real < 0x1p63 ? (uint64_t)(real + 0.5)
+								 : PROFILE_ABSENT;
+}
+
 static json_t *json_of_value(const struct value *value)
 {
 	switch (value->kind) {

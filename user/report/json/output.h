@@ -72,6 +72,9 @@ json_t *json_of_name(const char *name);
 /* Without its marks. */
 json_t *json_of_sentence(const char *value);
 
+/* A number that is not negative, rounded; PROFILE_ABSENT for all else. */
+uint64_t json_to_u64(const json_t *value);
+
 /* A row of a table: its columns of JSON that are not absent. */
 json_t *json_of_row(struct data_table *table, const struct data_table_row *row);
 /* All rows of a process, as an array. */

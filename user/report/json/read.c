@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "cost/operator_label.h"
 #include "decode/names.h"
+#include "report/json/output.h"
+#include "report/table/columns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,13 +74,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 static uint64_t number_of(const json_t *object, const char *key)
 {
-	const json_t *value = json_object_get(object, key);
-	double real = json_number_value(value);
-
-	if (json_is_integer(value) && json_integer_value(value) >= 0)
-		return (uint64_t)json_integer_value(value);
-	return json_is_real(value) && real >= 0 && real < 0x1p63 ? (uint64_t)(real + 0.5)
-								 : PROFILE_ABSENT;
+	return json_to_u64(json_object_get(object, key));
 }
 
 /* 0 where it is absent. */
@@ -263,12 +259,10 @@ static void read_hotspots(struct json_report *report, const struct profile_proce
 		const json_t *hotspot = element_of(from, "hotspots", i);
 		struct profile_hotspot *into = &memory->hotspots[i];
 
-		into->allocator = text_of(hotspot, "allocator");
+		data_table_read(&hotspots_table, into, hotspot);
 		into->function = function_named(report, process, text_of(hotspot, "function"));
-		into->allocs = exact(count_of(hotspot, "allocs"));
-		into->allocated_bytes = exact(count_of(hotspot, "allocated_bytes"));
-		into->live_bytes = number_of(hotspot, "live_bytes");
-		into->live_at_peak_bytes = number_of(hotspot, "live_at_peak_bytes");
+		into->allocs = exact(into->allocs.value);
+		into->allocated_bytes = exact(into->allocated_bytes.value);
 		read_stack(report, memory, into, hotspot);
 	}
 }
@@ -276,17 +270,12 @@ static void read_hotspots(struct json_report *report, const struct profile_proce
 static void read_domain(struct json_report *report, const struct profile_process *process,
 			struct profile_memory *memory, const json_t *from)
 {
-	*memory = (struct profile_memory){
-		.domain = domain_named(text_of(from, "domain")),
-		.allocs = exact(count_of(from, "allocs")),
-		.allocated_bytes = exact(count_of(from, "allocated_bytes")),
-		.current_bytes = number_of(from, "current_bytes"),
-		.peak_bytes = number_of(from, "peak_bytes"),
-		.peak_ns = PROFILE_ABSENT,
-		.sampled = json_is_true(json_object_get(from, "sampled")),
-		.recorded_ns = count_of(from, "recorded_ns"),
-		.bound = json_object_get(from, "bound") ? PROFILE_MEMORY_LOST_ALLOCS : 0,
-	};
+	data_table_read(&memory_table, memory, from);
+	memory->domain = domain_named(text_of(from, "domain"));
+	memory->allocs = exact(memory->allocs.value);
+	memory->allocated_bytes = exact(memory->allocated_bytes.value);
+	memory->peak_ns = PROFILE_ABSENT;
+	memory->bound = json_object_get(from, "bound") ? PROFILE_MEMORY_LOST_ALLOCS : 0;
 	memory->allocators_count = MAKE_ROOM(report, from, "allocators", memory->allocators);
 	for (size_t i = 0; i < memory->allocators_count; i++) {
 		const json_t *allocator = element_of(from, "allocators", i);
@@ -383,18 +372,8 @@ static struct profile_row row_of(const json_t *from, uint32_t id)
 {
 	struct profile_row row = {
 		.function = id,
-		.calls_count = count_of(from, "calls"),
-		.timed_count = count_of(from, "timed"),
-		.unwound_count = count_of(from, "unwound"),
-		.overflow_count = count_of(from, "booked"),
 		.total_ns = count_of(from, "total_ns"),
 		.self_ns = count_of(from, "self_ns"),
-		.avg_ns = number_of(from, "avg_ns"),
-		.min_ns = number_of(from, "min_ns"),
-		.max_ns = number_of(from, "max_ns"),
-		.p50_ns = number_of(from, "p50_ns"),
-		.p95_ns = number_of(from, "p95_ns"),
-		.p99_ns = number_of(from, "p99_ns"),
 		.stddev_ns = -1,
 		.alloc_bytes = number_of(from, "alloc_bytes"),
 		.inclusive = {.flops = count_of(from, "flops"),
@@ -405,10 +384,10 @@ static struct profile_row row_of(const json_t *from, uint32_t id)
 				      !strcmp(text_of(from, "rate_withheld"),
 					      roofline_withheld_name(ROOFLINE_SUBMITTED))},
 		.computing_ns = count_of(from, "work_ns"),
-		.gpu_ns = number_of(from, "gpu_ns"),
 		.dtype = dtype_of(from),
 	};
 
+	data_table_read(&functions_table, &row, from);
 	if (row.overflow_count > row.timed_count)
 		row.overflow_count = row.timed_count;
 	if (json_is_number(json_object_get(from, "stddev_ns")))
@@ -521,20 +500,17 @@ static void read_kernels(struct json_report *report, struct profile_gpu *gpu, co
 {
 	gpu->kernels_count = MAKE_ROOM(report, from, "kernels", gpu->kernels);
 	for (size_t i = 0; i < gpu->kernels_count; i++) {
-		const json_t *kernel = element_of(from, "kernels", i);
-		const json_t *stddev = json_object_get(kernel, "stddev_ns");
+		struct profile_gpu_kernel *kernel = &gpu->kernels[i];
+		const json_t *object = element_of(from, "kernels", i);
+		const json_t *stddev = json_object_get(object, "stddev_ns");
 
-		gpu->kernels[i] = (struct profile_gpu_kernel){
-			.op = op_named(text_of(kernel, "op")),
-			.name = text_of(kernel, "name"),
-			.module = "",
-			.count = count_of(kernel, "calls"),
-			.total_ns = number_of(kernel, "total_ns"),
-			.avg_ns = number_of(kernel, "avg_ns"),
-			/* how many were summed up alone it does not say */
-			.recorded_count = count_of(kernel, "calls"),
-			.stddev_ns = json_is_number(stddev) ? json_number_value(stddev) : -1,
-			.limit = ""};
+		data_table_read(&gpu_kernels_table, kernel, object);
+		kernel->op = op_named(text_of(object, "op"));
+		kernel->name = text_of(object, "name");
+		kernel->module = "";
+		/* a report does not say how many of the calls it has by themselves */
+		kernel->recorded_count = kernel->count;
+		kernel->stddev_ns = json_is_number(stddev) ? json_number_value(stddev) : -1;
 	}
 }
 
@@ -542,16 +518,14 @@ static void read_copies(struct json_report *report, struct profile_gpu *gpu, con
 {
 	gpu->copies_count = MAKE_ROOM(report, from, "copies", gpu->copies);
 	for (size_t i = 0; i < gpu->copies_count; i++) {
-		const json_t *copy = element_of(from, "copies", i);
-		const char *direction = text_of(copy, "direction");
+		struct profile_gpu_copy *copy = &gpu->copies[i];
+		const json_t *object = element_of(from, "copies", i);
+		const char *direction = text_of(object, "direction");
 
-		gpu->copies[i] = (struct profile_gpu_copy){
-			.op = strcmp(direction, "memset") ? PERFX_GPU_OP_COPY : PERFX_GPU_OP_MEMSET,
-			.direction = direction_named(direction),
-			.host_memory = host_memory_named(text_of(copy, "host_memory")),
-			.count = count_of(copy, "calls"),
-			.bytes = count_of(copy, "bytes"),
-			.total_ns = number_of(copy, "total_ns")};
+		data_table_read(&gpu_copies_table, copy, object);
+		copy->op = strcmp(direction, "memset") ? PERFX_GPU_OP_COPY : PERFX_GPU_OP_MEMSET;
+		copy->direction = direction_named(direction);
+		copy->host_memory = host_memory_named(text_of(object, "host_memory"));
 	}
 }
 
@@ -562,13 +536,11 @@ static void read_syncs(struct json_report *report, struct profile_process *proce
 
 	gpu->syncs_count = MAKE_ROOM(report, from, "syncs", gpu->syncs);
 	for (size_t i = 0; i < gpu->syncs_count; i++) {
-		const json_t *sync = element_of(from, "syncs", i);
+		const json_t *object = element_of(from, "syncs", i);
 
-		gpu->syncs[i] = (struct profile_gpu_sync){
-			.name = text_of(sync, "name"),
-			.function = function_named(report, process, text_of(sync, "function")),
-			.count = count_of(sync, "calls"),
-			.wait_ns = count_of(sync, "wait_ns")};
+		data_table_read(&gpu_syncs_table, &gpu->syncs[i], object);
+		gpu->syncs[i].function =
+			function_named(report, process, text_of(object, "function"));
 	}
 }
 
@@ -644,28 +616,17 @@ static const char *command_line(struct json_report *report, const json_t *from)
 static void read_process(struct json_report *report, struct profile_process *process,
 			 const json_t *from)
 {
-	uint64_t user_ns = number_of(from, "cpu_user_ns");
-	uint64_t system_ns = number_of(from, "cpu_system_ns");
 	const json_t *compute = json_object_get(from, "compute");
 
-	*process = (struct profile_process){
-		.index = (uint32_t)(process - report->profile.processes) + 1,
-		.pid = (uint32_t)count_of(from, "pid"),
-		.ppid = (uint32_t)count_of(from, "ppid"),
-		.exec_count = (uint32_t)count_of(from, "exec"),
-		.comm = text_of(from, "comm"),
-		.cmdline = command_line(report, from),
-		.to_ns = count_of(from, "wall_ns"),
-		.cpu_user_ns = user_ns,
-		.cpu_system_ns = system_ns,
-		.cpu_ns = PROFILE_ABSENT,
-		.rss_bytes = number_of(from, "rss_bytes"),
-		.rss_peak_bytes = number_of(from, "rss_peak_bytes"),
-		.energy = {.gpu_mj = number_of(from, "gpu_energy_mj"),
-			   .steps_mj = number_of(from, "gpu_steps_energy_mj")},
-	};
-	if (user_ns != PROFILE_ABSENT && system_ns != PROFILE_ABSENT)
-		process->cpu_ns = user_ns + system_ns;
+	data_table_read(&processes_table, process, from);
+	process->index = (uint32_t)(process - report->profile.processes) + 1;
+	process->pid = (uint32_t)count_of(from, "pid");
+	process->comm = text_of(from, "comm");
+	process->cmdline = command_line(report, from);
+	process->to_ns = count_of(from, "wall_ns");
+	process->cpu_ns = PROFILE_ABSENT;
+	if (process->cpu_user_ns != PROFILE_ABSENT && process->cpu_system_ns != PROFILE_ABSENT)
+		process->cpu_ns = process->cpu_user_ns + process->cpu_system_ns;
 	process->compute.measured = compute != NULL;
 	process->compute.cost.flops = count_of(compute, "flops");
 	process->compute.cost.counted_count =

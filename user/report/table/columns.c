@@ -15,6 +15,18 @@
 #include <stdarg.h>
 #include <string.h>
 
+struct value column_pid(struct data_table *s, const struct data_table_row *r)
+{
+	(void)s;
+	return integer(r->process->pid);
+}
+
+struct value column_comm(struct data_table *s, const struct data_table_row *r)
+{
+	(void)s;
+	return words(r->process->comm);
+}
+
 struct value made(struct data_table *s, const char *fmt, ...)
 {
 	va_list ap;
@@ -175,10 +187,10 @@ static const struct data_table_column functions_columns[] = {
 	{"offset", .get = get_offset},
 	{"source", .get = get_source},
 	{"kind", .get = get_function_kind, JSON},
-	{"calls", AT(profile_row, calls_count)},
-	{"timed", AT(profile_row, timed_count)},
-	{"unwound", AT(profile_row, unwound_count)},
-	{"booked", AT(profile_row, overflow_count)},
+	{"calls", COUNT_AT(profile_row, calls_count)},
+	{"timed", COUNT_AT(profile_row, timed_count)},
+	{"unwound", COUNT_AT(profile_row, unwound_count)},
+	{"booked", COUNT_AT(profile_row, overflow_count)},
 	{"self_percent", .get = get_self_percent, CSV},
 	{"self_ns", .get = get_self, CSV},
 	{"total_ns", .get = get_total},
@@ -190,7 +202,7 @@ static const struct data_table_column functions_columns[] = {
 	{"p50_ns", AT(profile_row, p50_ns)},
 	{"p95_ns", AT(profile_row, p95_ns)},
 	{"p99_ns", AT(profile_row, p99_ns)},
-	{"threads", AT(profile_row, threads_count)},
+	{"threads", COUNT_AT(profile_row, threads_count)},
 	{"alloc_bytes", .get = get_alloc_bytes, CSV},
 	{"figures", .get = get_call_costs, JSON},
 	{"flops", .get = get_flops},
@@ -275,14 +287,12 @@ static struct value get_parents(struct data_table *s, const struct data_table_ro
 ITEM(thread_of, profile_thread, &r->process->threads[r->item])
 
 VALUE(get_state, thread_of(r)->state ? made(s, "%c", thread_of(r)->state) : absent())
-VALUE(get_tid, integer(thread_of(r)->tid))
-VALUE(get_thread, words(thread_of(r)->comm))
 
 static const struct data_table_column threads_columns[] = {
 	OF_PROCESS,
-	{"tid", .get = get_tid},
-	{"thread", .get = get_thread, CSV},
-	{"comm", .get = get_thread, JSON},
+	{"tid", AT(profile_thread, tid)},
+	{"thread", AT(profile_thread, comm), CSV},
+	{"comm", AT(profile_thread, comm), JSON},
 	{"state", .get = get_state},
 	{"wall_ns", AT(profile_thread, wall_ns)},
 	{"on_cpu_ns", AT(profile_thread, on_cpu_ns)},
@@ -292,22 +302,15 @@ static const struct data_table_column threads_columns[] = {
 
 ITEM(code_line, profile_line, &r->process->lines[r->item])
 
-VALUE(get_line_file, words(code_line(r)->file))
-VALUE(get_line_number, integer(code_line(r)->line))
-VALUE(get_line_function, words(code_line(r)->function))
-VALUE(get_line_module, code_line(r)->module_base &&code_line(r)->module_base[0]
-			       ? words(code_line(r)->module_base)
-			       : absent())
-VALUE(get_line_offset, code_line(r)->offset ? integer(code_line(r)->offset) : absent())
 VALUE(get_line_language, words(name_of_language(code_line(r)->language)))
 VALUE(get_line_domain,
       code_line(r)->domain ? words(profile_domain_name(code_line(r)->domain)) : absent())
 
 static const struct data_table_column lines_columns[] = {
 	OF_PROCESS,
-	{"file", .get = get_line_file},
-	{"line", .get = get_line_number},
-	{"function", .get = get_line_function},
+	{"file", AT(profile_line, file)},
+	{"line", AT(profile_line, line)},
+	{"function", AT(profile_line, function)},
 	{"language", .get = get_line_language},
 	{"samples", AT(profile_line, samples_count)},
 	{"on_cpu_ns", AT(profile_line, on_cpu_ns)},
@@ -316,8 +319,8 @@ static const struct data_table_column lines_columns[] = {
 	{"allocs", AT(profile_line, allocs_count)},
 	{"alloc_bytes", AT(profile_line, alloc_bytes)},
 	{"domain", .get = get_line_domain},
-	{"module", .get = get_line_module},
-	{"offset", .get = get_line_offset},
+	{"module", AT(profile_line, module_base), NONZERO},
+	{"offset", AT(profile_line, offset), NONZERO},
 };
 
 ITEM(wait_of, profile_activity, &r->process->blocked.list[r->item])
@@ -351,8 +354,6 @@ static const struct profile_stack *stack_of(const struct data_table_row *r)
 }
 
 VALUE(get_wait_thread, words(profile_thread_name(r->process, wait_of(r)->tid)))
-VALUE(get_wait_tid, integer(wait_of(r)->tid))
-VALUE(get_holder_tid, wait_of(r)->holder_tid ? integer(wait_of(r)->holder_tid) : absent())
 VALUE(get_holder, wait_of(r)->holder_tid
 			  ? words(profile_thread_name(r->process, wait_of(r)->holder_tid))
 			  : absent())
@@ -366,38 +367,24 @@ static const struct data_table_column blocked_columns[] = {
 	{"count", AT(profile_activity, count)},
 	{"max_ns", AT(profile_activity, max_ns)},
 	{"thread", .get = get_wait_thread},
-	{"tid", .get = get_wait_tid},
+	{"tid", AT(profile_activity, tid)},
 	{"object", .get = get_object},
 	{"holder", .get = get_holder},
-	{"holder_tid", .get = get_holder_tid},
+	{"holder_tid", AT(profile_activity, holder_tid), NONZERO},
 	{"stack", .get = get_wait_stack, CSV},
 	{"stack", .get = get_wait_frames, JSON},
 };
 
-static const struct finding *finding_of(const struct data_table_row *r)
-{
-	return &r->analysis->findings[r->item];
-}
+ITEM(finding_of, finding, &r->analysis->findings[r->item])
 
-VALUE(get_kind, words(finding_of(r)->kind))
 VALUE(get_severity, (struct value){.kind = VALUE_RANK,
 				   .integer = finding_of(r)->severity,
 				   .text = finding_severity_name(finding_of(r)->severity)})
-VALUE(get_subject, sentence(finding_of(r)->subject))
-VALUE(get_evidence, sentence(finding_of(r)->evidence))
-VALUE(get_threshold, sentence(finding_of(r)->threshold))
-VALUE(get_suggestion, sentence(finding_of(r)->suggestion))
-VALUE(get_partial, flag(finding_of(r)->partial))
 VALUE(get_class,
       finding_of(r)->bottleneck ? words(bottleneck_name(finding_of(r)->bottleneck)) : absent())
 VALUE(get_gain, r->process->steps.count &&finding_of(r)->gain_ns > 0 && !finding_of(r)->gain_unknown
 			? integer(u64_of(finding_of(r)->gain_ns))
 			: absent())
-VALUE(get_confidence, finding_of(r)->confidence > 0 ? real(finding_of(r)->confidence) : absent())
-VALUE(get_place_function, words_if(finding_of(r)->place.function))
-VALUE(get_place_file, finding_of(r)->place.function ? words(finding_of(r)->place.file) : absent())
-VALUE(get_place_line, finding_of(r)->place.line ? integer(finding_of(r)->place.line) : absent())
-VALUE(get_look, finding_of(r)->look[0] ? sentence(finding_of(r)->look) : absent())
 
 VALUE(get_place,
       finding_of(r)->place.function ? nested(json_of_place(&finding_of(r)->place)) : absent())
@@ -405,21 +392,21 @@ VALUE(get_place,
 static const struct data_table_column findings_columns[] = {
 	OF_PROCESS,
 	{"severity", .get = get_severity, CSV},
-	{"kind", .get = get_kind},
+	{"kind", AT(finding, kind)},
 	{"severity", .get = get_severity, JSON},
-	{"subject", .get = get_subject},
-	{"evidence", .get = get_evidence},
-	{"threshold", .get = get_threshold},
-	{"suggestion", .get = get_suggestion},
-	{"partial", .get = get_partial},
+	{"subject", SENTENCE_AT(finding, subject)},
+	{"evidence", SENTENCE_AT(finding, evidence)},
+	{"threshold", SENTENCE_AT(finding, threshold)},
+	{"suggestion", SENTENCE_AT(finding, suggestion)},
+	{"partial", AT(finding, partial)},
 	{"class", .get = get_class},
 	{"gain_ns_per_step", .get = get_gain},
-	{"confidence", .get = get_confidence},
-	{"function", .get = get_place_function, CSV},
-	{"file", .get = get_place_file, CSV},
-	{"line", .get = get_place_line, CSV},
+	{"confidence", AT(finding, confidence), NONZERO},
+	{"function", AT(finding, place.function), CSV},
+	{"file", AT(finding, place.file), CSV},
+	{"line", AT(finding, place.line), NONZERO, CSV},
 	{"place", .get = get_place, JSON},
-	{"look", .get = get_look},
+	{"look", SENTENCE_AT(finding, look), NONZERO},
 };
 
 static int fill_findings(struct data_table *s, const struct data_table_row *r)
@@ -431,9 +418,6 @@ static int fill_findings(struct data_table *s, const struct data_table_row *r)
 	return err;
 }
 
-VALUE(get_ppid, integer(r->process->ppid))
-VALUE(get_exec, integer(r->process->exec_count))
-VALUE(get_start, r->process->start_boot_ns ? integer(r->process->start_boot_ns) : absent())
 VALUE(get_wall, integer(profile_wall_ns(r->process)))
 VALUE(get_arguments, nested(json_of_arguments(r->process->cmdline)))
 VALUE(get_wait_status, r->process->exited ? integer((uint32_t)r->process->status) : absent())
@@ -443,17 +427,10 @@ VALUE(get_io, nested(json_unless_empty(json_object_of(
 		      {"write_bytes", json_of_measured(r->process->write_bytes)},
 		      {"net_rx_bytes", json_of_measured(r->process->net_rx_bytes)},
 		      {"net_tx_bytes", json_of_measured(r->process->net_tx_bytes)}))))
-VALUE(get_cpus, r->process->limits.cpus_count ? integer(r->process->limits.cpus_count) : absent())
 VALUE(get_rank, r->process->rank.world_size ? integer(r->process->rank.rank) : absent())
 
-#define PLACE_PART(part) words_if(r->process->place.of[PERFX_PLACE_##part])
-VALUE(get_cgroup, PLACE_PART(CGROUP))
-VALUE(get_unit, PLACE_PART(UNIT))
-VALUE(get_pod, PLACE_PART(POD))
-VALUE(get_namespace, PLACE_PART(NAMESPACE))
-VALUE(get_job, PLACE_PART(JOB))
-VALUE(get_container_name, r->process->place.of[PERFX_PLACE_CONTAINER] ? PLACE_PART(CONTAINER)
-								      : PLACE_PART(CONTAINER_ID))
+VALUE(get_container_name, words_if(r->process->place.of[PERFX_PLACE_CONTAINER]
+					   ?: r->process->place.of[PERFX_PLACE_CONTAINER_ID]))
 
 static struct value get_container(struct data_table *s, const struct data_table_row *r)
 {
@@ -486,9 +463,9 @@ VALUE(get_energy_estimated,
 static const struct data_table_column processes_columns[] = {
 	{"pid", .get = column_pid},
 	{"comm", .get = column_comm, CSV},
-	{"ppid", .get = get_ppid},
-	{"start_ns", .get = get_start, JSON},
-	{"exec", .get = get_exec},
+	{"ppid", AT(profile_process, ppid)},
+	{"start_ns", AT(profile_process, start_boot_ns), NONZERO, JSON},
+	{"exec", AT(profile_process, exec_count)},
 	{"comm", .get = column_comm, JSON},
 	{"cmdline", .get = get_arguments, JSON},
 	{"wall_ns", .get = get_wall},
@@ -507,7 +484,7 @@ static const struct data_table_column processes_columns[] = {
 	{"net_tx_bytes", AT(profile_process, net_tx_bytes), CSV},
 	{"major_faults", AT(profile_process, major_faults_count)},
 	{"throttled_ns", AT(profile_process, throttled_ns)},
-	{"cpus", .get = get_cpus},
+	{"cpus", AT(profile_process, limits.cpus_count), NONZERO},
 	{"cpu_limit_milli", AT(profile_process, limits.cpu_limit_milli)},
 	{"memory_limit_bytes", AT(profile_process, limits.memory_limit_bytes)},
 	{"memory_limit_used_bytes", AT(profile_process, limits.memory_used_bytes)},
@@ -520,13 +497,13 @@ static const struct data_table_column processes_columns[] = {
 	{"unmatched_entries", AT(profile_process, unmatched_entries)},
 	{"wait_status", .get = get_wait_status, JSON},
 	{"rank", .get = get_rank},
-	{"cgroup", .get = get_cgroup},
-	{"unit", .get = get_unit},
+	{"cgroup", AT(profile_process, place.of[PERFX_PLACE_CGROUP])},
+	{"unit", AT(profile_process, place.of[PERFX_PLACE_UNIT])},
 	{"container", .get = get_container, JSON},
 	{"container", .get = get_container_name, CSV},
-	{"pod", .get = get_pod, CSV},
-	{"namespace", .get = get_namespace, CSV},
-	{"job", .get = get_job, CSV},
+	{"pod", AT(profile_process, place.of[PERFX_PLACE_POD]), CSV},
+	{"namespace", AT(profile_process, place.of[PERFX_PLACE_NAMESPACE]), CSV},
+	{"job", AT(profile_process, place.of[PERFX_PLACE_JOB]), CSV},
 };
 
 static int fill_processes(struct data_table *s, const struct data_table_row *r)
@@ -579,8 +556,8 @@ static const struct data_table_column steps_columns[] = {
 	{"breakdown", .get = get_breakdown, JSON},
 };
 
-static const struct data_table_kind functions_table = {COLUMNS(functions), "self_ns",
-						       function_row_item, EACH(rows_count)};
+const struct data_table_kind functions_table = {COLUMNS(functions), "self_ns", function_row_item,
+						EACH(rows_count)};
 static const struct data_table_kind callers_table = {COLUMNS(callers), "total_ns", caller_of_item,
 						     .fill = fill_callers};
 static const struct data_table_kind threads_table = {COLUMNS(threads), "on_cpu_ns", thread_of_item,
@@ -592,9 +569,9 @@ static const struct data_table_kind lines_table = {COLUMNS(lines), NULL, code_li
 static const struct data_table_kind blocked_table = {COLUMNS(blocked), "ns", wait_of_item,
 						     EACH(blocked.count)};
 static const struct data_table_kind findings_table = {COLUMNS(findings), "severity",
-						      .fill = fill_findings};
-static const struct data_table_kind processes_table = {COLUMNS(processes), NULL, process_of,
-						       .fill = fill_processes};
+						      finding_of_item, .fill = fill_findings};
+const struct data_table_kind processes_table = {COLUMNS(processes), NULL, process_of,
+						.fill = fill_processes};
 
 static const struct data_table_kind *const kinds[] = {
 	&functions_table, &callers_table,  &threads_table,  &steps_table,	&memory_table,

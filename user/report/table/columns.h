@@ -39,11 +39,6 @@ static inline struct value real(double number)
 	return (struct value){.kind = number < 0 ? VALUE_ABSENT : VALUE_REAL, .real = number};
 }
 
-static inline struct value sentence(const char *text)
-{
-	return (struct value){.kind = VALUE_SENTENCE, .text = text};
-}
-
 static inline struct value nested(json_t *json)
 {
 	return (struct value){.kind = json_is_null(json) ? VALUE_ABSENT : VALUE_JSON, .json = json};
@@ -82,23 +77,28 @@ static inline struct value function_name(const struct data_table *s, uint32_t id
 		return name(r);                                        \
 	}
 
-#define AT(type, field) .offset = offsetof(struct type, field)
+/* A member of the row's item. */
+#define MEMBER(of, field, member_type) .offset = offsetof(struct of, field), .type = (member_type)
+#define AT(of, field) \
+	MEMBER(of, field,                           \
+	       _Generic(((struct of *)NULL)->field, \
+		       uint64_t: COLUMN_U64,        \
+		       uint32_t: COLUMN_U32,        \
+		       double: COLUMN_REAL,         \
+		       bool: COLUMN_TRUTH,          \
+		       char *: COLUMN_TEXT,         \
+		       const char *: COLUMN_TEXT))
+#define COUNT_AT(of, field)    MEMBER(of, field, COLUMN_COUNT)
+#define SENTENCE_AT(of, field) MEMBER(of, field, COLUMN_SENTENCE)
+#define NONZERO		       .unless_zero = true
 /* Where a column is in one of the two only. */
 #define CSV	     .only = COLUMN_CSV
 #define JSON	     .only = COLUMN_JSON
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static inline struct value column_pid(struct data_table *s, const struct data_table_row *r)
-{
-	(void)s;
-	return integer(r->process->pid);
-}
-
-static inline struct value column_comm(struct data_table *s, const struct data_table_row *r)
-{
-	(void)s;
-	return words(r->process->comm);
-}
+/* columns.c */
+struct value column_pid(struct data_table *s, const struct data_table_row *r);
+struct value column_comm(struct data_table *s, const struct data_table_row *r);
 
 /* A text that lives until the next value. */
 struct value made(struct data_table *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -119,6 +119,7 @@ struct value column_frames(struct data_table *s, const struct profile_frame *con
 /* A row for each of so many of the process. */
 #define EACH(field) .count_offset = offsetof(struct profile_process, field)
 
+extern const struct data_table_kind functions_table, processes_table;
 /* columns_memory.c */
 extern const struct data_table_kind memory_table, hotspots_table;
 /* columns_gpu.c */

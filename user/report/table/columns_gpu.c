@@ -33,22 +33,18 @@ VALUE(get_block, kernel_of(r)->block[0] ? nested(json_of_shape(kernel_of(r)->blo
 VALUE(get_grid_text, get_shape(s, kernel_of(r)->grid))
 VALUE(get_block_text, get_shape(s, kernel_of(r)->block))
 VALUE(get_kernel_stddev, rounded(kernel_of(r)->stddev_ns))
-VALUE(get_registers, kernel_of(r)->registers ? integer(kernel_of(r)->registers) : absent())
-VALUE(get_occupancy, real(kernel_of(r)->occupancy))
-VALUE(get_limit, *kernel_of(r)->limit ? words(kernel_of(r)->limit) : absent())
 VALUE(get_stream, kernel_of(r)->stream == UINT32_MAX ? absent() : integer(kernel_of(r)->stream))
 VALUE(get_launcher, function_name(s, kernel_of(r)->function))
 VALUE(get_direction, words(name_of_gpu_copy(copy_of(r)->op, copy_of(r)->direction)))
 VALUE(get_host_memory, words(name_of_gpu_host_memory(copy_of(r)->host_memory)))
 VALUE(get_copier, function_name(s, copy_of(r)->function))
-VALUE(get_sync_name, words(sync_of(r)->name))
 VALUE(get_waiter, function_name(s, sync_of(r)->function))
 
 static const struct data_table_column gpu_kernels_columns[] = {
 	OF_PROCESS,
 	{"name", .get = get_kernel_name},
 	{"op", .get = get_kernel_op},
-	{"calls", AT(profile_gpu_kernel, count)},
+	{"calls", COUNT_AT(profile_gpu_kernel, count)},
 	{"total_ns", AT(profile_gpu_kernel, total_ns)},
 	{"avg_ns", AT(profile_gpu_kernel, avg_ns)},
 	{"stddev_ns", .get = get_kernel_stddev},
@@ -58,10 +54,10 @@ static const struct data_table_column gpu_kernels_columns[] = {
 	{"block", .get = get_block_text, CSV},
 	{"grid", .get = get_grid, JSON},
 	{"block", .get = get_block, JSON},
-	{"registers", .get = get_registers},
+	{"registers", AT(profile_gpu_kernel, registers), NONZERO},
 	{"shared_bytes", AT(profile_gpu_kernel, shared_bytes)},
-	{"occupancy", .get = get_occupancy},
-	{"occupancy_limit", .get = get_limit},
+	{"occupancy", AT(profile_gpu_kernel, occupancy)},
+	{"occupancy_limit", AT(profile_gpu_kernel, limit), NONZERO},
 	{"stream", .get = get_stream},
 	{"function", .get = get_launcher},
 	{"line", .get = get_kernel_line},
@@ -72,8 +68,8 @@ static const struct data_table_column gpu_copies_columns[] = {
 	{"direction", .get = get_direction},
 	{"host_memory", .get = get_host_memory},
 	{"pinned", .get = get_pinned},
-	{"calls", AT(profile_gpu_copy, count)},
-	{"bytes", AT(profile_gpu_copy, bytes)},
+	{"calls", COUNT_AT(profile_gpu_copy, count)},
+	{"bytes", COUNT_AT(profile_gpu_copy, bytes)},
 	{"total_ns", AT(profile_gpu_copy, total_ns)},
 	{"function", .get = get_copier},
 	{"line", .get = get_copy_line},
@@ -81,9 +77,9 @@ static const struct data_table_column gpu_copies_columns[] = {
 
 static const struct data_table_column gpu_syncs_columns[] = {
 	OF_PROCESS,
-	{"name", .get = get_sync_name},
-	{"calls", AT(profile_gpu_sync, count)},
-	{"wait_ns", AT(profile_gpu_sync, wait_ns)},
+	{"name", AT(profile_gpu_sync, name)},
+	{"calls", COUNT_AT(profile_gpu_sync, count)},
+	{"wait_ns", COUNT_AT(profile_gpu_sync, wait_ns)},
 	{"function", .get = get_waiter},
 	{"line", .get = get_sync_line},
 };

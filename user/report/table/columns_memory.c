@@ -44,7 +44,6 @@ VALUE(get_bound, sees_frees(r) && memory_of(r)->bound ? words(bound_of(memory_of
 VALUE(get_domain, words(profile_domain_name(memory_of(r)->domain)))
 VALUE(get_allocator_list, nested(json_of_allocators(memory_of(r))))
 VALUE(get_level, words(name_of_memory_level(memory_of(r)->level)))
-VALUE(get_sampled, flag(memory_of(r)->sampled))
 VALUE(get_sample_bytes, sampled(r, memory_of(r)->sample_bytes))
 VALUE(get_frees_seen, flag(sees_frees(r)))
 VALUE(get_allocs_low, sampled(r, memory_of(r)->allocs.low))
@@ -68,12 +67,12 @@ static const struct data_table_column memory_columns[] = {
 	{"allocator", .get = get_allocators, CSV},
 	{"allocator", .get = get_allocator_list, JSON},
 	{"level", .get = get_level},
-	{"sampled", .get = get_sampled},
+	{"sampled", AT(profile_memory, sampled)},
 	{"sample_bytes", .get = get_sample_bytes, JSON},
-	{"recorded_ns", AT(profile_memory, recorded_ns), JSON},
+	{"recorded_ns", COUNT_AT(profile_memory, recorded_ns), JSON},
 	{"frees_seen", .get = get_frees_seen, JSON},
-	{"allocs", AT(profile_memory, allocs.value)},
-	{"allocated_bytes", AT(profile_memory, allocated_bytes.value), JSON},
+	{"allocs", COUNT_AT(profile_memory, allocs.value)},
+	{"allocated_bytes", COUNT_AT(profile_memory, allocated_bytes.value), JSON},
 	{"allocs_low", .get = get_allocs_low, JSON},
 	{"allocs_high", .get = get_allocs_high, JSON},
 	{"allocated_bytes_low", .get = get_allocated_low, JSON},
@@ -82,16 +81,16 @@ static const struct data_table_column memory_columns[] = {
 	{"unknown_frees", .get = get_unknown_frees},
 	{"replaced", .get = get_replaced, JSON},
 	{"temporary", .get = get_temporary},
-	{"allocated_bytes", AT(profile_memory, allocated_bytes.value), CSV},
+	{"allocated_bytes", COUNT_AT(profile_memory, allocated_bytes.value), CSV},
 	{"current_count", AT(profile_memory, current_count)},
 	{"current_bytes", AT(profile_memory, current_bytes)},
 	{"peak_bytes", AT(profile_memory, peak_bytes)},
 	{"peak_at_ns", .get = get_peak_at},
 	{"peak_reserved_bytes", .get = get_reserved, JSON},
 	{"bound", .get = get_bound, JSON},
-	{"lost_allocs", AT(profile_memory, lost_allocs_count)},
-	{"lost_allocated_bytes", AT(profile_memory, lost_allocated_bytes), JSON},
-	{"lost_frees", AT(profile_memory, lost_frees_count)},
+	{"lost_allocs", COUNT_AT(profile_memory, lost_allocs_count)},
+	{"lost_allocated_bytes", COUNT_AT(profile_memory, lost_allocated_bytes), JSON},
+	{"lost_frees", COUNT_AT(profile_memory, lost_frees_count)},
 };
 
 ITEM(hotspot_of, profile_hotspot, &memory_of(r)->hotspots[r->part])
@@ -100,7 +99,6 @@ VALUE(get_stack, column_frames(s, hotspot_of(r)->frames, hotspot_of(r)->frames_c
 
 VALUE(get_running, function_name(s, hotspot_of(r)->function))
 VALUE(get_slope, rounded(r->analysis->memory[r->item].trends[r->part].slope_bytes_per_s))
-VALUE(get_allocator, words(hotspot_of(r)->allocator))
 VALUE(get_frames, nested(json_of_frames(hotspot_of(r)->frames, hotspot_of(r)->frames_count)))
 VALUE(get_stack_guessed, hotspot_of(r)->stack_flags &PERFX_STACK_GUESSED ? flag(true) : absent())
 VALUE(get_stack_cut, flag((hotspot_of(r)->stack_flags & PERFX_STACK_CUT) != 0))
@@ -119,21 +117,21 @@ VALUE(get_leak, flag(r->analysis->memory[r->item].trends[r->part].leak))
 static const struct data_table_column hotspots_columns[] = {
 	OF_PROCESS,
 	{"domain", .get = get_domain, CSV},
-	{"allocator", .get = get_allocator, CSV},
+	{"allocator", AT(profile_hotspot, allocator), CSV},
 	{"stack", .get = get_stack, CSV},
 	{"stack", .get = get_frames, JSON},
 	{"stack_cut", .get = get_stack_cut, JSON},
 	{"stack_guessed", .get = get_stack_guessed, JSON},
 	{"function", .get = get_running},
-	{"allocator", .get = get_allocator, JSON},
-	{"allocs", AT(profile_hotspot, allocs.value)},
-	{"allocated_bytes", AT(profile_hotspot, allocated_bytes.value), JSON},
+	{"allocator", AT(profile_hotspot, allocator), JSON},
+	{"allocs", COUNT_AT(profile_hotspot, allocs.value)},
+	{"allocated_bytes", COUNT_AT(profile_hotspot, allocated_bytes.value), JSON},
 	{"allocs_low", .get = get_hotspot_allocs_low, JSON},
 	{"allocs_high", .get = get_hotspot_allocs_high, JSON},
 	{"allocated_bytes_low", .get = get_hotspot_allocated_low, JSON},
 	{"allocated_bytes_high", .get = get_hotspot_allocated_high, JSON},
 	{"frees", .get = get_hotspot_frees},
-	{"allocated_bytes", AT(profile_hotspot, allocated_bytes.value), CSV},
+	{"allocated_bytes", COUNT_AT(profile_hotspot, allocated_bytes.value), CSV},
 	{"temporary", .get = get_hotspot_temporary, JSON},
 	{"live_count", AT(profile_hotspot, live_count)},
 	{"live_bytes", AT(profile_hotspot, live_bytes)},

@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "base/order.h"
+#include "report/json/output.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,13 +39,76 @@ void data_table_column_names(const struct data_table_kind *kind, struct text *in
 struct value data_table_value(struct data_table *table, const struct data_table_row *row,
 			      const struct data_table_column *column)
 {
-	uint64_t number;
+	struct value value = {0};
+	const void *member;
 
 	if (column->get)
 		return column->get(table, row);
-	memcpy(&number, (const char *)table->kind->item(row) + column->offset, sizeof(number));
-	return (struct value){.kind = number == PROFILE_ABSENT ? VALUE_ABSENT : VALUE_INTEGER,
-			      .integer = number};
+	member = (const char *)table->kind->item(row) + column->offset;
+	switch (column->type) {
+	case COLUMN_U64:
+	case COLUMN_COUNT:
+		value.integer = *(const uint64_t *)member;
+		value.kind = value.integer == PROFILE_ABSENT ? VALUE_ABSENT : VALUE_INTEGER;
+		break;
+	case COLUMN_U32:
+		value = (struct value){VALUE_INTEGER, .integer = *(const uint32_t *)member};
+		break;
+	case COLUMN_REAL:
+		value.real = *(const double *)member;
+		value.kind = value.real < 0 ? VALUE_ABSENT : VALUE_REAL;
+		break;
+	case COLUMN_TRUTH:
+		value = (struct value){VALUE_FLAG, .integer = *(const bool *)member};
+		break;
+	case COLUMN_TEXT:
+	case COLUMN_SENTENCE:
+		value.text = *(const char *const *)member;
+		value.kind = !value.text		   ? VALUE_ABSENT
+			     : column->type == COLUMN_TEXT ? VALUE_TEXT
+							   : VALUE_SENTENCE;
+		break;
+	}
+	if (column->unless_zero && !value.integer && value.real == 0 &&
+	    (!value.text || !*value.text))
+		value.kind = VALUE_ABSENT;
+	return value;
+}
+
+void data_table_read(const struct data_table_kind *kind, void *item, const json_t *object)
+{
+	for (size_t i = 0; i < kind->columns_count; i++) {
+		const struct data_table_column *column = &kind->columns[i];
+		const json_t *value = json_object_get(object, column->name);
+		void *member = (char *)item + column->offset;
+		uint64_t number;
+
+		if (column->get || column->only == COLUMN_CSV)
+			continue;
+		number = json_to_u64(value);
+		switch (column->type) {
+		case COLUMN_U64:
+			*(uint64_t *)member = number;
+			break;
+		case COLUMN_COUNT:
+			*(uint64_t *)member = number == PROFILE_ABSENT ? 0 : number;
+			break;
+		case COLUMN_U32:
+			*(uint32_t *)member = number == PROFILE_ABSENT ? 0 : (uint32_t)number;
+			break;
+		case COLUMN_REAL:
+			*(double *)member = json_is_number(value) ? json_number_value(value) : -1;
+			break;
+		case COLUMN_TRUTH:
+			*(bool *)member = json_is_true(value);
+			break;
+		case COLUMN_TEXT:
+			*(const char **)member = json_string_value(value) ?: "";
+			break;
+		case COLUMN_SENTENCE:
+			break;
+		}
+	}
 }
 
 int data_table_add(struct data_table *table, const struct data_table_row *of_process, size_t item,

@@ -13,6 +13,7 @@
 #include "base/text.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 enum value_kind {
@@ -55,11 +56,24 @@ enum column_place {
 	COLUMN_JSON,
 };
 
+/* A member of a row's item, and when it is absent. */
+enum column_type {
+	COLUMN_U64 = 0,	 /* PROFILE_ABSENT */
+	COLUMN_COUNT,	 /* a u64, never */
+	COLUMN_U32,	 /* never */
+	COLUMN_REAL,	 /* negative */
+	COLUMN_TRUTH,	 /* never */
+	COLUMN_TEXT,	 /* NULL */
+	COLUMN_SENTENCE, /* never */
+};
+
 struct data_table_column {
 	const char *name;
 	struct value (*get)(struct data_table *table, const struct data_table_row *row);
-	/* Without get: a u64 at this place of the item (PROFILE_ABSENT: not measured). */
+	/* without get: */
 	size_t offset;
+	enum column_type type;
+	bool unless_zero; /* 0 and "" are absent, too */
 	enum column_place only;
 };
 
@@ -90,6 +104,10 @@ const struct data_table_column *data_table_csv_column(const struct data_table_ki
 						      const struct data_table_column *from);
 struct value data_table_value(struct data_table *table, const struct data_table_row *row,
 			      const struct data_table_column *column);
+
+/* Reads the members that JSON has back into an item; other members, and sentences, stay as they
+ * are. Text is borrowed from the object. */
+void data_table_read(const struct data_table_kind *kind, void *item, const json_t *object);
 
 int data_table_add(struct data_table *table, const struct data_table_row *of_process, size_t item,
 		   size_t part);
