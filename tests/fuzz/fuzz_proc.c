@@ -67,13 +67,13 @@ static void read_names(const char *cgroup, const uint8_t *bytes, size_t size)
 	if (!environment)
 		abort();
 	memcpy(environment, bytes, size);
-	place_of_cgroup(cgroup, &place);
-	place_of_log_file(text, &place);
-	place_of_log_folder(text, &place);
-	place_of_docker(text, strlen(text), &place);
-	place_of_podman(text, strlen(text), &place);
-	place_of_environment(environment, size, &place);
-	place_of_hostname(text, &place);
+	place_parse_cgroup(cgroup, &place);
+	place_parse_log_file(text, &place);
+	place_parse_log_folder(text, &place);
+	place_parse_docker(text, strlen(text), &place);
+	place_parse_podman(text, strlen(text), &place);
+	place_parse_environment(environment, size, &place);
+	place_parse_hostname(text, &place);
 	for (size_t i = 0; i < FUZZ_COUNT(words); i++)
 		if (place.of[words[i]] && strpbrk(place.of[words[i]], "\"\\/<>&|;$`\x1b\n "))
 			abort();

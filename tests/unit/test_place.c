@@ -39,7 +39,7 @@ static void expect_place(const struct expected *expected)
 	};
 	struct place place = {0};
 
-	place_of_cgroup(expected->cgroup, &place);
+	place_parse_cgroup(expected->cgroup, &place);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (!parts[i].text && parts[i].part == PERFX_PLACE_CGROUP)
 			continue;
@@ -218,9 +218,9 @@ static void expect_told(const char *cgroup, const char *environment, size_t byte
 {
 	struct place place = {0};
 
-	place_of_cgroup(cgroup, &place);
-	place_of_environment(environment, bytes, &place);
-	place_of_hostname(hostname, &place);
+	place_parse_cgroup(cgroup, &place);
+	place_parse_environment(environment, bytes, &place);
+	place_parse_hostname(hostname, &place);
 	cr_expect_str_eq(of(&place, PERFX_PLACE_POD), expected[0]);
 	cr_expect_str_eq(of(&place, PERFX_PLACE_NAMESPACE), expected[1]);
 	cr_expect_str_eq(of(&place, PERFX_PLACE_JOB), expected[2]);
@@ -254,7 +254,7 @@ static struct place numbered(void)
 {
 	struct place place = {0};
 
-	place_of_cgroup("0::/kubepods/pod" UID "/" ID, &place);
+	place_parse_cgroup("0::/kubepods/pod" UID "/" ID, &place);
 	return place;
 }
 
@@ -275,18 +275,18 @@ Test(place, that_logs_name)
 	struct place place = numbered();
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		cr_expect_not(place_of_log_file(others[i], &place), "%s", others[i]);
-		cr_expect_not(place_of_log_folder(others[i], &place), "%s", others[i]);
+		cr_expect_not(place_parse_log_file(others[i], &place), "%s", others[i]);
+		cr_expect_not(place_parse_log_folder(others[i], &place), "%s", others[i]);
 	}
 	cr_expect_str_eq(of(&place, PERFX_PLACE_POD), "");
-	cr_expect(place_of_log_file("llm-0_ml_trainer-a-" ID ".log", &place));
+	cr_expect(place_parse_log_file("llm-0_ml_trainer-a-" ID ".log", &place));
 	cr_expect_str_eq(of(&place, PERFX_PLACE_POD), "llm-0");
 	cr_expect_str_eq(of(&place, PERFX_PLACE_NAMESPACE), "ml");
 	cr_expect_str_eq(of(&place, PERFX_PLACE_CONTAINER), "trainer-a");
 	place_clear(&place);
 
 	place = numbered();
-	cr_expect(place_of_log_folder("ml_llm-0_" UID, &place));
+	cr_expect(place_parse_log_folder("ml_llm-0_" UID, &place));
 	cr_expect_str_eq(of(&place, PERFX_PLACE_POD), "llm-0");
 	cr_expect_str_eq(of(&place, PERFX_PLACE_NAMESPACE), "ml");
 	place_clear(&place);
@@ -311,14 +311,14 @@ Test(place, that_runtimes_name)
 	struct place place = numbered();
 
 	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
-		cr_expect_not(place_of_docker(damaged[i], strlen(damaged[i]), &place));
-		cr_expect_not(place_of_podman(damaged[i], strlen(damaged[i]), &place));
+		cr_expect_not(place_parse_docker(damaged[i], strlen(damaged[i]), &place));
+		cr_expect_not(place_parse_podman(damaged[i], strlen(damaged[i]), &place));
 	}
-	cr_expect(place_of_docker(docker, sizeof(docker) - 1, &place));
+	cr_expect(place_parse_docker(docker, sizeof(docker) - 1, &place));
 	cr_expect_str_eq(of(&place, PERFX_PLACE_CONTAINER), "happy_bell");
 	place_clear(&place);
 	place = numbered();
-	cr_expect(place_of_podman(podman, sizeof(podman) - 1, &place));
+	cr_expect(place_parse_podman(podman, sizeof(podman) - 1, &place));
 	cr_expect_str_eq(of(&place, PERFX_PLACE_CONTAINER), "trainer");
 	place_clear(&place);
 }
@@ -327,8 +327,8 @@ Test(place, names_of_another_process)
 {
 	struct place place = numbered(), other = numbered(), stranger = {0};
 
-	place_of_log_file("llm-0_ml_trainer-" ID ".log", &other);
-	place_of_cgroup("0::/docker/" OTHER_ID, &stranger);
+	place_parse_log_file("llm-0_ml_trainer-" ID ".log", &other);
+	place_parse_cgroup("0::/docker/" OTHER_ID, &stranger);
 	cr_expect_not(place_add_names_of(&place, &stranger));
 	cr_expect(place_add_names_of(&place, &other));
 	cr_expect_str_eq(of(&place, PERFX_PLACE_POD), "llm-0");

@@ -104,15 +104,6 @@ static bool parse_mount(const char *line, const char *controller, bool version_2
 	return strcmp(type, "cgroup") == 0 && lists(options, strcspn(options, "\n"), controller);
 }
 
-static bool find_mount(const char *mountinfo, const char *controller, bool version_2,
-		       struct mount *mount)
-{
-	for (const char *line = mountinfo; *line; line = next_line(line))
-		if (parse_mount(line, controller, version_2, mount))
-			return true;
-	return false;
-}
-
 /* The part of the group's path below the mounted part of the tree. A group that is not in that part
  * leaves the mount point itself: the container's own group. */
 static const char *below_root(const char *group, size_t *size, const char *root)
@@ -139,7 +130,9 @@ int cgroup_find_place(const char *cgroup, const char *mountinfo, const char *con
 	size_t size;
 	int written;
 
-	if (!group || !find_mount(mountinfo, controller, version_2, &mount))
+	while (*mountinfo && !parse_mount(mountinfo, controller, version_2, &mount))
+		mountinfo = next_line(mountinfo);
+	if (!group || !*mountinfo)
 		return -ENOENT;
 	size = strcspn(group, "\n");
 	group = below_root(group, &size, mount.root);
@@ -172,19 +165,14 @@ int cgroup_add_cpu_stat(const char *text, struct cgroup_throttle *throttle)
 int cgroup_walk(pid_t pid, const char *controller, cgroup_visit_fn *visit, void *ctx)
 {
 	struct cgroup_place place;
-	char *cgroup, *mounts, *slash;
+	char *cgroup = NULL, *mounts = NULL, *slash;
 	ssize_t size;
 	int err;
 
 	size = proc_read_pid(pid, "cgroup", &cgroup, 0);
-	if (size < 0)
-		return (int)size;
-	size = proc_read("/proc/self/mountinfo", &mounts, 0);
-	if (size < 0) {
-		free(cgroup);
-		return (int)size;
-	}
-	err = cgroup_find_place(cgroup, mounts, controller, &place);
+	if (size >= 0)
+		size = proc_read("/proc/self/mountinfo", &mounts, 0);
+	err = size < 0 ? (int)size : cgroup_find_place(cgroup, mounts, controller, &place);
 	free(cgroup);
 	free(mounts);
 	if (err)

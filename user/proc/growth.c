@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/growth.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <string.h>
 
 /* The time that is judged: several steps of a training. */
 #define WINDOW_NS 3000000000u
-/* Less time says nothing; growth is steady after so much at least, where it is clear or not; what
- * is not steady after so much is none. */
-#define SOON_NS	  100000000u
-#define CLEAR_NS  500000000u
-#define STEADY_NS 1000000000u
-#define LONG_NS	  1500000000u
+#define SOON_NS	  100000000u  /* less time says nothing */
+#define CLEAR_NS  500000000u  /* then clear growth is steady, */
+#define STEADY_NS 1000000000u /* and then any */
+#define LONG_NS	  1500000000u /* growth that is not steady by then is none */
 
 /* Less growth is noise, of half of the window and of all of it; so is less than this share of what
  * comes and goes within a part. Several times as much is clear. */
@@ -27,31 +27,28 @@ struct range {
 	double least, most;
 };
 
-static bool range_between(const struct growth_watch *watch, uint64_t from_ns, uint64_t to_ns,
-			  struct range *range)
-{
-	*range = (struct range){INFINITY, 0};
-	for (size_t i = 0; i < watch->count; i++) {
-		const struct growth_sample *sample = &watch->samples[i];
-
-		if (sample->time_ns < from_ns || sample->time_ns > to_ns)
-			continue;
-		range->least = fmin(range->least, (double)sample->bytes);
-		range->most = fmax(range->most, (double)sample->bytes);
-	}
-	return range->most >= range->least;
-}
-
 /* The parts of the window; false: one has no sample. */
 static bool range_parts(const struct growth_watch *watch, uint64_t from_ns, size_t count,
 			struct range *parts)
 {
 	uint64_t part_ns = (watch->samples[watch->count - 1].time_ns - from_ns) / count;
 
-	for (size_t i = 0; i < count; i++)
-		if (!range_between(watch, from_ns + i * part_ns, from_ns + (i + 1) * part_ns,
-				   &parts[i]))
+	for (size_t i = 0; i < count; i++) {
+		uint64_t part_from_ns = from_ns + i * part_ns;
+
+		parts[i] = (struct range){INFINITY, 0};
+		for (size_t j = 0; j < watch->count; j++) {
+			const struct growth_sample *sample = &watch->samples[j];
+
+			if (sample->time_ns < part_from_ns ||
+			    sample->time_ns > part_from_ns + part_ns)
+				continue;
+			parts[i].least = fmin(parts[i].least, (double)sample->bytes);
+			parts[i].most = fmax(parts[i].most, (double)sample->bytes);
+		}
+		if (parts[i].most < parts[i].least)
 			return false;
+	}
 	return true;
 }
 
@@ -80,32 +77,11 @@ static bool grows_evenly(const struct growth_watch *watch, uint64_t from_ns, dou
 	return growth >= fmax(WHOLE_BYTES, share * spread);
 }
 
-/* Steady growth remains steady as long as memory grows in the window, though not evenly: samples of
- * long steps seldom see the least. */
-static bool is_steady(const struct growth_watch *watch, uint64_t from_ns, uint64_t now_ns)
-{
-	uint64_t watched_ns = now_ns - watch->begun_ns;
-
-	if (watch->growth == GROWTH_STEADY)
-		return has_grown(watch, from_ns);
-	return watched_ns >= CLEAR_NS &&
-	       grows_evenly(watch, from_ns, watched_ns < STEADY_NS ? CLEAR_SHARE : SPREAD_SHARE);
-}
-
-static enum growth judge(const struct growth_watch *watch, uint64_t now_ns)
-{
-	uint64_t first_ns = watch->samples[0].time_ns, watched_ns = now_ns - watch->begun_ns;
-	uint64_t from_ns = now_ns - first_ns > WINDOW_NS ? now_ns - WINDOW_NS : first_ns;
-
-	if (watched_ns < SOON_NS)
-		return GROWTH_POSSIBLE;
-	if (is_steady(watch, from_ns, now_ns))
-		return GROWTH_STEADY;
-	return watched_ns < LONG_NS && has_grown(watch, from_ns) ? GROWTH_POSSIBLE : GROWTH_NONE;
-}
-
 void growth_add(struct growth_watch *watch, uint64_t time_ns, uint64_t bytes)
 {
+	uint64_t watched_ns, from_ns;
+	bool steady;
+
 	if (!watch->count)
 		watch->begun_ns = time_ns;
 	if (watch->count == GROWTH_SAMPLES) {
@@ -114,5 +90,21 @@ void growth_add(struct growth_watch *watch, uint64_t time_ns, uint64_t bytes)
 		watch->count--;
 	}
 	watch->samples[watch->count++] = (struct growth_sample){time_ns, bytes};
-	watch->growth = judge(watch, time_ns);
+	watched_ns = time_ns - watch->begun_ns;
+	from_ns = max_u64(watch->samples[0].time_ns, time_ns - min_u64(time_ns, WINDOW_NS));
+	/* steady growth remains steady as long as memory grows in the window, though not evenly:
+	 * samples of long steps seldom see the least */
+	if (watch->growth == GROWTH_STEADY)
+		steady = has_grown(watch, from_ns);
+	else
+		steady = watched_ns >= CLEAR_NS &&
+			 grows_evenly(watch, from_ns,
+				      watched_ns < STEADY_NS ? CLEAR_SHARE : SPREAD_SHARE);
+	if (watched_ns < SOON_NS)
+		watch->growth = GROWTH_POSSIBLE;
+	else if (steady)
+		watch->growth = GROWTH_STEADY;
+	else
+		watch->growth = watched_ns < LONG_NS && has_grown(watch, from_ns) ? GROWTH_POSSIBLE
+										  : GROWTH_NONE;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/limits.h"
 
+#include "base/order.h"
 #include "proc/cgroup.h"
 #include "proc/process.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +26,12 @@ static char *read_file(const char *folder, const char *name)
 /* A file that is one number; "max", or none: UINT64_MAX. */
 static uint64_t read_number(const char *folder, const char *name)
 {
-	char *text = read_file(folder, name), *end;
-	uint64_t number = UINT64_MAX;
+	char *text = read_file(folder, name), *end = text;
+	uint64_t number = text ? strtoull(text, &end, 10) : 0;
+	bool found = end != text;
 
-	if (text) {
-		number = strtoull(text, &end, 10);
-		if (end == text)
-			number = UINT64_MAX;
-	}
 	free(text);
-	return number;
+	return found ? number : UINT64_MAX;
 }
 
 /* Some threads of a pool may each be bound to a CPU: all that any of them may use. */
@@ -61,11 +59,6 @@ uint64_t cgroup_cpu_max_milli(const char *text)
 	return quota_us * 1000 / period_us;
 }
 
-static uint64_t lower(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void limit_cpus(const char *folder, void *ctx)
 {
 	struct process_limits *limits = ctx;
@@ -74,7 +67,7 @@ static void limit_cpus(const char *folder, void *ctx)
 
 	if (text) {
 		limits->cpu_limit_milli =
-			lower(limits->cpu_limit_milli, cgroup_cpu_max_milli(text));
+			min_u64(limits->cpu_limit_milli, cgroup_cpu_max_milli(text));
 		free(text);
 		return;
 	}
@@ -82,22 +75,7 @@ static void limit_cpus(const char *folder, void *ctx)
 	period_us = read_number(folder, "cpu.cfs_period_us");
 	if (quota_us < INT64_MAX / 1000 && period_us && period_us != UINT64_MAX)
 		limits->cpu_limit_milli =
-			lower(limits->cpu_limit_milli, quota_us * 1000 / period_us);
-}
-
-/* The kernel drops pages of files that were not used lately first when memory is short. */
-static uint64_t reclaimable(const char *folder)
-{
-	char *text = read_file(folder, "memory.stat");
-	uint64_t bytes = UINT64_MAX;
-
-	if (text) {
-		bytes = keyed_number(text, "total_inactive_file"); /* version 1 */
-		if (bytes == UINT64_MAX)
-			bytes = keyed_number(text, "inactive_file");
-	}
-	free(text);
-	return bytes == UINT64_MAX ? 0 : bytes;
+			min_u64(limits->cpu_limit_milli, quota_us * 1000 / period_us);
 }
 
 /* Version 1 has a number near 2^63 for no limit. */
@@ -108,6 +86,7 @@ static void limit_memory(const char *folder, void *ctx)
 	struct process_limits *limits = ctx;
 	uint64_t limit = read_number(folder, "memory.max");
 	uint64_t used = read_number(folder, "memory.current"), files;
+	char *text;
 
 	if (used == UINT64_MAX) {
 		limit = read_number(folder, "memory.limit_in_bytes");
@@ -115,12 +94,18 @@ static void limit_memory(const char *folder, void *ctx)
 	}
 	if (limit >= NO_LIMIT || used == UINT64_MAX)
 		return;
-	files = reclaimable(folder);
-	used = used > files ? used - files : 0;
+	/* when memory is short the kernel first drops pages of files that were not used lately */
+	text = read_file(folder, "memory.stat");
+	files = keyed_number(text, "total_inactive_file"); /* version 1 */
+	if (files == UINT64_MAX)
+		files = keyed_number(text, "inactive_file");
+	free(text);
+	if (files != UINT64_MAX)
+		used -= min_u64(used, files);
 	if (limits->memory_limit_bytes != UINT64_MAX &&
-	    limit - lower(limit, used) >=
+	    limit - min_u64(limit, used) >=
 		    limits->memory_limit_bytes -
-			    lower(limits->memory_limit_bytes, limits->memory_used_bytes))
+			    min_u64(limits->memory_limit_bytes, limits->memory_used_bytes))
 		return;
 	limits->memory_limit_bytes = limit;
 	limits->memory_used_bytes = used;
@@ -152,8 +137,7 @@ struct process_limits process_limits(pid_t pid)
 		}
 	}
 	text = read_file("/proc", "meminfo");
-	if (text)
-		limits.host_available_bytes = keyed_kilobytes(text, "MemAvailable:");
+	limits.host_available_bytes = keyed_kilobytes(text, "MemAvailable:");
 	free(text);
 	return limits;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/maps.h"
 
+#include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "proc/process.h"
 
@@ -90,25 +92,10 @@ int rootfs_open(const char *root, const char *path)
  */
 
 struct maps {
-	char *text; /* the mappings' paths lie in it */
-	struct mapping *mappings;
-	size_t count;
+	char *text;	      /* the mappings' paths lie in it */
+	struct mapping *list; /* in order of address */
+	size_t count, capacity;
 };
-
-static void unescape_newlines(char *path)
-{
-	char *to = path;
-
-	while (*path) {
-		if (begins_with(path, "\\012")) {
-			*to++ = '\n';
-			path += 4;
-		} else {
-			*to++ = *path++;
-		}
-	}
-	*to = '\0';
-}
 
 /* A file may really be called "x (deleted)"; that mistake only means a detour by map_files. */
 bool maps_cut_deleted(char *path)
@@ -129,7 +116,10 @@ static bool parse_line(char *line, struct mapping *mapping)
 	    strlen(mode) != 4 || start >= end)
 		return false;
 	path = line + used + strspn(line + used, " ");
-	unescape_newlines(path);
+	for (char *at = path; (at = strstr(at, "\\012")); at++) {
+		*at = '\n';
+		memmove(at + 1, at + 4, strlen(at + 4) + 1);
+	}
 	*mapping = (struct mapping){.start = start,
 				    .end = end,
 				    .file_offset = offset,
@@ -145,29 +135,18 @@ static bool parse_line(char *line, struct mapping *mapping)
 	return true;
 }
 
-static size_t count_lines(const char *text)
-{
-	size_t count = 0;
-
-	for (; (text = strchr(text, '\n')); text++)
-		count++;
-	return count + 1;
-}
-
 static int parse_text(struct maps *maps)
 {
-	char *line = maps->text, *end;
+	struct mapping mapping;
 
-	maps->mappings = calloc(count_lines(maps->text), sizeof(*maps->mappings));
-	if (!maps->mappings)
-		return -ENOMEM;
-	for (; *line; line = end) {
+	for (char *line = maps->text, *end; *line; line = end) {
 		end = strchrnul(line, '\n');
 		if (*end)
 			*end++ = '\0';
-		if (!parse_line(line, &maps->mappings[maps->count]))
+		if (!parse_line(line, &mapping))
 			return -EINVAL;
-		maps->count++;
+		if (LIST_ADD_TO(maps, mapping))
+			return -ENOMEM;
 	}
 	return 0;
 }
@@ -175,21 +154,21 @@ static int parse_text(struct maps *maps)
 /* Takes text over, also when it fails. */
 static struct maps *maps_from(char *text)
 {
-	struct maps *maps = calloc(1, sizeof(*maps));
-	int err = -ENOMEM;
+	struct maps *maps = text ? calloc(1, sizeof(*maps)) : NULL;
+	int err;
 
 	if (!maps) {
 		free(text);
-	} else {
-		maps->text = text;
-		err = text ? parse_text(maps) : -ENOMEM;
-	}
-	if (err) {
-		maps__free(maps);
-		errno = -err;
+		errno = ENOMEM;
 		return NULL;
 	}
-	return maps;
+	maps->text = text;
+	err = parse_text(maps);
+	if (!err)
+		return maps;
+	maps__free(maps);
+	errno = -err;
+	return NULL;
 }
 
 struct maps *maps__parse(const char *text, size_t size)
@@ -259,8 +238,8 @@ static int query_around(int fd, uint64_t address, struct maps *maps)
 
 	/* two paths: the mappings below the first are of one file */
 	maps->text = malloc((size_t)2 * PATH_MAX);
-	maps->mappings = calloc(AROUND_MAX, sizeof(*maps->mappings));
-	if (!maps->text || !maps->mappings)
+	maps->list = calloc(AROUND_MAX, sizeof(*maps->list));
+	if (!maps->text || !maps->list)
 		return -ENOMEM;
 	err = query_mapping(fd, address, lowest, maps->text);
 	if (err)
@@ -276,7 +255,7 @@ static int query_around(int fd, uint64_t address, struct maps *maps)
 		*--lowest = below;
 	}
 	maps->count = (size_t)(found + AROUND_MAX - lowest);
-	memcpy(maps->mappings, lowest, maps->count * sizeof(*lowest));
+	memcpy(maps->list, lowest, maps->count * sizeof(*lowest));
 	return 0;
 }
 
@@ -301,7 +280,7 @@ void maps__free(struct maps *maps)
 {
 	if (!maps)
 		return;
-	free(maps->mappings);
+	free(maps->list);
 	free(maps->text);
 	free(maps);
 }
@@ -313,24 +292,14 @@ size_t maps__count(const struct maps *maps)
 
 const struct mapping *maps__at(const struct maps *maps, size_t index)
 {
-	return index < maps->count ? &maps->mappings[index] : NULL;
+	return index < maps->count ? &maps->list[index] : NULL;
 }
 
-static int compare_address(const void *key, const void *element)
-{
-	const struct mapping *mapping = element;
-	uint64_t address = *(const uint64_t *)key;
-
-	if (address < mapping->start)
-		return -1;
-	return address >= mapping->end;
-}
-
-/* The kernel lists them in order of address. */
 const struct mapping *maps__find(const struct maps *maps, uint64_t address)
 {
-	return bsearch(&address, maps->mappings, maps->count, sizeof(*maps->mappings),
-		       compare_address);
+	size_t i = PARTITION_POINT(at, maps->count, maps->list[at].end <= address);
+
+	return i < maps->count && address >= maps->list[i].start ? &maps->list[i] : NULL;
 }
 
 struct module_ref module_of(const struct mapping *mapping)
@@ -352,8 +321,7 @@ ssize_t maps__modules(const struct maps *maps, struct module_ref **out)
 
 	if (!modules)
 		return -ENOMEM;
-	for (size_t i = 0; i < maps->count; i++) {
-		const struct mapping *mapping = &maps->mappings[i];
+	FOR_EACH_OF (mapping, *maps) {
 		size_t known = 0;
 
 		if (!mapping->executable || !mapping->inode)
@@ -369,24 +337,19 @@ ssize_t maps__modules(const struct maps *maps, struct module_ref **out)
 	return (ssize_t)count;
 }
 
-/* btrfs and overlayfs give each subvolume or mount an anonymous device (major 0) in stat, and maps
- * shows another one: there the inode alone has to do. */
-static bool is_the_file(int fd, const struct module_ref *module)
+/* Takes fd over: the descriptor again, or -errno; -ESTALE: it is another file. btrfs and overlayfs
+ * give each subvolume or mount an anonymous device (major 0) in stat, and maps shows another one:
+ * there the inode alone has to do. */
+static int only_the_file(int fd, const struct module_ref *module)
 {
 	struct stat status;
 
-	if (fstat(fd, &status) < 0 || status.st_ino != module->inode)
-		return false;
-	if (major(status.st_dev) == 0 || module->dev_major == 0)
-		return true;
-	return major(status.st_dev) == module->dev_major &&
-	       minor(status.st_dev) == module->dev_minor;
-}
-
-/* Takes fd over: the descriptor again, or -errno. */
-static int only_the_file(int fd, const struct module_ref *module)
-{
-	if (fd < 0 || is_the_file(fd, module))
+	if (fd < 0)
+		return fd;
+	if (!fstat(fd, &status) && status.st_ino == module->inode &&
+	    (!major(status.st_dev) || !module->dev_major ||
+	     (major(status.st_dev) == module->dev_major &&
+	      minor(status.st_dev) == module->dev_minor)))
 		return fd;
 	close(fd);
 	return -ESTALE;
@@ -403,7 +366,8 @@ static int open_proc(pid_t pid, const char *name)
 /* Opening a file of another user takes no longer, unless its server does not answer. */
 #define OWNER_MS 3000
 
-/* A child's: it opens the file as that user, says as which descriptor, and waits for its end. */
+/* In a child: opens the file as that user, tells the descriptor's number, and waits to be killed.
+ */
 static _Noreturn void open_as(uid_t uid, gid_t gid, const char *root,
 			      const struct module_ref *module, int answer)
 {

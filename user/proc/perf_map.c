@@ -4,6 +4,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "proc/maps.h"
+#include "proc/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,8 @@ struct code {
 struct perf_map {
 	char path[64];
 	char *text;
-	struct code *codes; /* in order of start */
-	size_t count, room;
+	struct code *list; /* in order of start */
+	size_t count, capacity;
 };
 
 /* Lines at most, and bytes of a name. */
@@ -51,25 +52,6 @@ static int open_map(const char *root, const char *name, uid_t owner)
 	return err;
 }
 
-/* Up to PERF_MAP_BYTES_MAX of the file, with a NUL behind it; NULL with errno. */
-static char *read_text(int fd)
-{
-	struct stat status;
-	size_t size, at = 0;
-	ssize_t got = 1;
-	char *text;
-
-	if (fstat(fd, &status))
-		return NULL;
-	size = status.st_size < PERF_MAP_BYTES_MAX ? (size_t)status.st_size : PERF_MAP_BYTES_MAX;
-	text = malloc(size + 1);
-	while (text && at < size && (got = pread(fd, text + at, size - at, (off_t)at)) > 0)
-		at += (size_t)got;
-	if (text)
-		text[at] = '\0';
-	return text;
-}
-
 /* Cuts the line at *at off the text. False: it is no code's. */
 static bool read_line(char **at, struct code *code)
 {
@@ -87,42 +69,35 @@ static bool read_line(char **at, struct code *code)
 	return size && code->name[0] && !__builtin_add_overflow(code->start, size, &code->end);
 }
 
-static int parse(struct perf_map *map)
-{
-	char *at = map->text;
-
-	while (*at && map->count < CODES_MAX) {
-		struct code code;
-
-		if (!read_line(&at, &code))
-			continue;
-		if (grow_array(&map->codes, &map->room, map->count + 1, sizeof(code)))
-			return -ENOMEM;
-		map->codes[map->count++] = code;
-	}
-	if (map->count)
-		qsort(map->codes, map->count, sizeof(*map->codes), compare_u64);
-	return 0;
-}
-
 struct perf_map *perf_map__read(const char *root, pid_t own_pid, uid_t owner)
 {
 	struct perf_map *map = calloc(1, sizeof(*map));
-	int fd, err = -ENOMEM;
+	struct code code;
+	int fd, err;
+	char *at;
 
 	if (!map)
 		return NULL;
 	snprintf(map->path, sizeof(map->path), "/tmp/perf-%d.map", (int)own_pid);
 	fd = open_map(root, strrchr(map->path, '/') + 1, owner);
-	if (fd >= 0) {
-		map->text = read_text(fd);
-		err = map->text ? parse(map) : -errno;
-		close(fd);
-	} else {
+	if (fd < 0) {
 		err = fd;
+		goto fail;
 	}
-	if (!err)
-		return map;
+	err = (int)proc_read_fd(fd, &map->text, PERF_MAP_BYTES_MAX);
+	close(fd);
+	if (err < 0)
+		goto fail;
+	for (at = map->text; *at && map->count < CODES_MAX;) {
+		if (!read_line(&at, &code))
+			continue;
+		err = LIST_ADD_TO(map, code);
+		if (err)
+			goto fail;
+	}
+	SORT_ITEMS(map->list, map->count, compare_u64);
+	return map;
+fail:
 	perf_map__free(map);
 	errno = -err;
 	return NULL;
@@ -132,7 +107,7 @@ void perf_map__free(struct perf_map *map)
 {
 	if (!map)
 		return;
-	free(map->codes);
+	free(map->list);
 	free(map->text);
 	free(map);
 }
@@ -142,24 +117,16 @@ const char *perf_map__path(const struct perf_map *map)
 	return map->path;
 }
 
-/* Code overlaps where it was replaced: look a few further back. */
+/* Code overlaps where it was replaced: a few entries further back are compared, too. */
 #define OVERLAPPING 64
 
 const char *perf_map__name(const struct perf_map *map, uint64_t address)
 {
-	size_t low = 0, high = map->count;
+	size_t behind = PARTITION_POINT(i, map->count, map->list[i].start <= address);
 	const char *name = NULL;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (map->codes[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = 0; low-- > 0 && i < OVERLAPPING; i++) {
-		const struct code *code = &map->codes[low];
+	for (size_t i = 0; behind-- > 0 && i < OVERLAPPING; i++) {
+		const struct code *code = &map->list[behind];
 
 		if (address >= code->end)
 			continue;

@@ -6,8 +6,8 @@
  *	7f1c9a200040 3c LazyCompile:~step train.js:12
  *
  * START and SIZE in hexadecimal, and the name. Anybody may write to /tmp, so the file counts only
- *if it is the process's own (or root's), is no link, and of it no more is read than
- *PERF_MAP_BYTES_MAX.
+ *if it is the process's own (or root's) and is no link, and at most PERF_MAP_BYTES_MAX are read of
+ *it.
  */
 #ifndef PERFX_PROC_PERF_MAP_H
 #define PERFX_PROC_PERF_MAP_H

@@ -337,7 +337,7 @@ static const char *path_of_line(const char *line, size_t size)
 }
 
 /* Version 1 has a tree for each controller: a batch system may be in some of them alone. */
-void place_of_cgroup(const char *text, struct place *place)
+void place_parse_cgroup(const char *text, struct place *place)
 {
 	static const char deleted[] = " (deleted)";
 	struct place best = {0};
@@ -397,7 +397,7 @@ static const char *name_of_step(const char *number)
 	return number;
 }
 
-void place_of_environment(const char *environment, size_t bytes, struct place *place)
+void place_parse_environment(const char *environment, size_t bytes, struct place *place)
 {
 	bool job_known = place->of[PERFX_PLACE_JOB] != NULL;
 
@@ -416,7 +416,7 @@ void place_of_environment(const char *environment, size_t bytes, struct place *p
 }
 
 /* Kubernetes gives a pod's name to it as host name, unless it shares the node's. */
-void place_of_hostname(const char *text, struct place *place)
+void place_parse_hostname(const char *text, struct place *place)
 {
 	size_t size = strcspn(text, "\n");
 
@@ -425,7 +425,7 @@ void place_of_hostname(const char *text, struct place *place)
 		add_name(place, PERFX_PLACE_POD, text, size);
 }
 
-bool place_of_log_file(const char *name, struct place *place)
+bool place_parse_log_file(const char *name, struct place *place)
 {
 	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
 	const char *pod_end = strchr(name, '_');
@@ -442,7 +442,7 @@ bool place_of_log_file(const char *name, struct place *place)
 	return true;
 }
 
-bool place_of_log_folder(const char *name, struct place *place)
+bool place_parse_log_folder(const char *name, struct place *place)
 {
 	const char *uid = place->of[PERFX_PLACE_POD_UID];
 	const char *namespace_end = strchr(name, '_');
@@ -455,7 +455,7 @@ bool place_of_log_folder(const char *name, struct place *place)
 	return true;
 }
 
-bool place_of_docker(const char *json, size_t bytes, struct place *place)
+bool place_parse_docker(const char *json, size_t bytes, struct place *place)
 {
 	json_t *root = json_loadb(json, bytes, 0, NULL);
 	const char *name = json_string_value(json_object_get(root, "Name"));
@@ -467,7 +467,7 @@ bool place_of_docker(const char *json, size_t bytes, struct place *place)
 	return place->of[PERFX_PLACE_CONTAINER] != NULL;
 }
 
-bool place_of_podman(const char *json, size_t bytes, struct place *place)
+bool place_parse_podman(const char *json, size_t bytes, struct place *place)
 {
 	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
 	json_t *root = json_loadb(json, bytes, 0, NULL), *container;
@@ -561,13 +561,13 @@ static void add_container_name(const char *root, struct place *place)
 
 	snprintf(path, sizeof(path), "/var/lib/docker/containers/%.*s/config.v2.json", ID_DIGITS,
 		 id);
-	if (search_config(root, path, place_of_docker, place))
+	if (search_config(root, path, place_parse_docker, place))
 		return;
 	snprintf(path, sizeof(path), "%scontainers.json", podman);
-	if (search_config(root, path, place_of_podman, place))
+	if (search_config(root, path, place_parse_podman, place))
 		return;
 	snprintf(path, sizeof(path), "%svolatile-containers.json", podman);
-	search_config(root, path, place_of_podman, place);
+	search_config(root, path, place_parse_podman, place);
 }
 
 static bool has_number(const struct place *place)
@@ -581,10 +581,10 @@ void place_add_names(struct place *place)
 {
 	for (size_t i = 0; i < ROOTS; i++) {
 		if (place->of[PERFX_PLACE_POD_UID] && !place->of[PERFX_PLACE_POD])
-			search_folder(roots[i], "/var/log/pods", place_of_log_folder, place);
+			search_folder(roots[i], "/var/log/pods", place_parse_log_folder, place);
 		if (!has_number(place) || place->of[PERFX_PLACE_CONTAINER])
 			continue;
-		if (!search_folder(roots[i], "/var/log/containers", place_of_log_file, place) &&
+		if (!search_folder(roots[i], "/var/log/containers", place_parse_log_file, place) &&
 		    !place->of[PERFX_PLACE_POD_UID])
 			add_container_name(roots[i], place);
 	}
@@ -616,7 +616,7 @@ int place_read_cgroup(pid_t pid, struct place *place)
 
 	if (size < 0)
 		return (int)size;
-	place_of_cgroup(text, place);
+	place_parse_cgroup(text, place);
 	free(text);
 	return 0;
 }
@@ -641,13 +641,13 @@ void place_read_claims(pid_t pid, struct place *place)
 	size_t size;
 
 	if (bytes > 0)
-		place_of_environment(environment, (size_t)bytes, place);
+		place_parse_environment(environment, (size_t)bytes, place);
 	free(environment);
 	if (!has_own_hostname(task))
 		return;
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)task);
 	hostname = read_below(root, "/etc/hostname", HOSTNAME_BYTES, &size);
 	if (hostname)
-		place_of_hostname(hostname, place);
+		place_parse_hostname(hostname, place);
 	free(hostname);
 }

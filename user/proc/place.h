@@ -35,19 +35,19 @@ bool place_add_names_of(struct place *place, const struct place *other);
 void place_read_claims(pid_t pid, struct place *place);
 
 /* Of /proc/PID/cgroup. */
-void place_of_cgroup(const char *text, struct place *place);
+void place_parse_cgroup(const char *text, struct place *place);
 /* Of an environment, "NAME=VALUE" NUL-separated, of which a few variables are read. */
-void place_of_environment(const char *environment, size_t bytes, struct place *place);
+void place_parse_environment(const char *environment, size_t bytes, struct place *place);
 /* Of /etc/hostname in its root, where it has a host name of its own. */
-void place_of_hostname(const char *text, struct place *place);
+void place_parse_hostname(const char *text, struct place *place);
 /* Of a file in /var/log/containers, when it is that of its container:
  * POD_NAMESPACE_CONTAINER-ID.log. */
-bool place_of_log_file(const char *name, struct place *place);
+bool place_parse_log_file(const char *name, struct place *place);
 /* Of a folder in /var/log/pods, when it is that of its pod: NAMESPACE_POD_UID. */
-bool place_of_log_folder(const char *name, struct place *place);
+bool place_parse_log_folder(const char *name, struct place *place);
 /* Of Docker's config.v2.json of its container, and of the list of them that Podman keeps
  * (containers.json). */
-bool place_of_docker(const char *json, size_t bytes, struct place *place);
-bool place_of_podman(const char *json, size_t bytes, struct place *place);
+bool place_parse_docker(const char *json, size_t bytes, struct place *place);
+bool place_parse_podman(const char *json, size_t bytes, struct place *place);
 
 #endif

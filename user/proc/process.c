@@ -25,7 +25,7 @@
 #define ROOM_LEAST 4096
 
 /* Files of /proc have no size and may vanish while they are read. */
-static ssize_t read_all(int fd, char **out, size_t limit)
+ssize_t proc_read_fd(int fd, char **out, size_t limit)
 {
 	char *text = NULL;
 	size_t used = 0, capacity = 0;
@@ -63,7 +63,7 @@ ssize_t proc_read(const char *path, char **out, size_t limit)
 
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	size = read_all(fd, out, limit);
+	size = proc_read_fd(fd, out, limit);
 	close(fd);
 	return size;
 }
@@ -170,17 +170,6 @@ struct host_cpu host_cpu_read(void)
 	return cpu;
 }
 
-static void read_exe(pid_t pid, struct process_info *info)
-{
-	char link[64];
-	ssize_t size;
-
-	snprintf(link, sizeof(link), "/proc/%d/exe", (int)process_task(pid));
-	size = readlink(link, info->exe, sizeof(info->exe) - 1);
-	info->exe[size > 0 ? size : 0] = '\0';
-	info->exe_deleted = remove_suffix(info->exe, " (deleted)");
-}
-
 /* False, too, where the permission is missing. */
 static bool runs_32bit(pid_t pid)
 {
@@ -203,6 +192,8 @@ int process_info(pid_t pid, struct process_info *info)
 {
 	struct process_stat stat;
 	int err = process_stat_read(pid, &stat);
+	char link[64];
+	ssize_t size;
 
 	if (err)
 		return err;
@@ -216,7 +207,10 @@ int process_info(pid_t pid, struct process_info *info)
 	info->start_ns = ticks_to_ns(stat.start_ticks);
 	if (stat.kernel_thread)
 		return 0;
-	read_exe(pid, info);
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)process_task(pid));
+	size = readlink(link, info->exe, sizeof(info->exe) - 1);
+	info->exe[size > 0 ? size : 0] = '\0';
+	info->exe_deleted = remove_suffix(info->exe, " (deleted)");
 	info->is_32bit = runs_32bit(pid);
 	return 0;
 }
@@ -281,7 +275,7 @@ ssize_t process_cmdline(pid_t pid, char **out, size_t limit)
 
 /* Lists of processes and threads are snapshots: both come and go while one is taken. */
 
-ORDER(compare_pids, pid_t, (*a > *b) - (*a < *b))
+ORDER(compare_pids, pid_t, ASCENDING(*a, *b))
 
 /* The numbered entries of a folder, ascending: their count, at least 1, or -errno. */
 static ssize_t read_numbers(const char *path, pid_t **out)
@@ -289,7 +283,7 @@ static ssize_t read_numbers(const char *path, pid_t **out)
 	DIR *dir = opendir(path);
 	struct dirent *entry;
 	pid_t *list = NULL;
-	size_t count = 0, capacity = 0;
+	size_t list_count = 0, list_capacity = 0;
 	int err = 0;
 
 	if (!dir)
@@ -298,22 +292,20 @@ static ssize_t read_numbers(const char *path, pid_t **out)
 		pid_t pid = (pid_t)atoi(entry->d_name);
 
 		if (pid > 0)
-			err = grow_array(&list, &capacity, count + 1, sizeof(*list));
-		if (pid > 0 && !err)
-			list[count++] = pid;
+			err = LIST_ADD(list, pid);
 	}
 	if (!err && errno)
 		err = errno == ENOENT ? -ESRCH : -errno;
 	closedir(dir);
-	if (!err && !count)
+	if (!err && !list_count)
 		err = -ESRCH;
 	if (err) {
 		free(list);
 		return err;
 	}
-	qsort(list, count, sizeof(*list), compare_pids);
+	qsort(list, list_count, sizeof(*list), compare_pids);
 	*out = list;
-	return (ssize_t)count;
+	return (ssize_t)list_count;
 }
 
 /* A main thread that has left looks like a dead process, though its threads live on. */
@@ -346,54 +338,31 @@ static bool is_titled(pid_t pid, const char *name)
 	return found;
 }
 
-static bool is_called(pid_t pid, const char *name)
-{
-	struct process_info info;
-
-	if (process_info(pid, &info) != 0 || info.kernel_thread || is_dead(pid, info.state))
-		return false;
-	return !name || strcmp(info.comm, name) == 0 ||
-	       (info.exe[0] && strcmp(base_name(info.exe), name) == 0) || is_titled(pid, name);
-}
-
-/* Arguments are NUL-separated. */
-static char *join_arguments(char *raw, size_t length, const char *between, bool full)
-{
-	char **arguments = calloc(length + 2, sizeof(*arguments));
-	struct text text = {0};
-	size_t count = 0;
-
-	if (!arguments)
-		return NULL;
-	for (size_t at = 0; at < length; at += strlen(raw + at) + 1)
-		arguments[count++] = raw + at;
-	if (!full)
-		secrets_hide(arguments);
-	for (size_t i = 0; i < count; i++) {
-		text_printf(&text, "%s%s", i ? between : "", arguments[i]);
-	}
-	free(arguments);
-	return text_take(&text);
-}
-
 char *process_command(pid_t pid, const char *between, bool full)
 {
-	char *raw = NULL, *text, *padded;
+	char *raw = NULL, **arguments;
 	ssize_t length = process_cmdline(pid, &raw, COMMAND_MAX);
+	struct text text = {0};
+	size_t count = 0;
 
 	if (length <= 0) { /* it has ended */
 		free(raw);
 		return strdup("");
 	}
-	padded = realloc(raw, (size_t)length + 1); /* a truncated command line has no terminator */
-	if (!padded) {
+	arguments = calloc((size_t)length + 2, sizeof(*arguments));
+	if (!arguments) {
 		free(raw);
 		return NULL;
 	}
-	padded[length] = '\0';
-	text = join_arguments(padded, (size_t)length, between, full);
-	free(padded);
-	return text;
+	for (ssize_t at = 0; at < length; at += (ssize_t)strlen(raw + at) + 1)
+		arguments[count++] = raw + at;
+	if (!full)
+		secrets_hide(arguments);
+	for (size_t i = 0; i < count; i++)
+		text_printf(&text, "%s%s", i ? between : "", arguments[i]);
+	free(arguments);
+	free(raw);
+	return text_take(&text);
 }
 
 ssize_t process_find(const char *name, pid_t **out)
@@ -402,9 +371,16 @@ ssize_t process_find(const char *name, pid_t **out)
 
 	if (count < 0)
 		return count;
-	for (ssize_t i = 0; i < count; i++)
-		if (is_called((*out)[i], name))
-			(*out)[kept++] = (*out)[i];
+	for (ssize_t i = 0; i < count; i++) {
+		pid_t pid = (*out)[i];
+		struct process_info info;
+
+		if (process_info(pid, &info) || info.kernel_thread || is_dead(pid, info.state))
+			continue;
+		if (!name || !strcmp(info.comm, name) ||
+		    (info.exe[0] && !strcmp(base_name(info.exe), name)) || is_titled(pid, name))
+			(*out)[kept++] = pid;
+	}
 	return kept;
 }
 
@@ -418,51 +394,11 @@ struct relative {
 	bool dead, below;
 };
 
-static struct relative *read_relatives(const pid_t *pids, size_t count)
-{
-	struct relative *relatives = calloc(count + 1, sizeof(*relatives));
-
-	for (size_t i = 0; relatives && i < count; i++) {
-		struct process_stat stat;
-
-		relatives[i].pid = pids[i];
-		relatives[i].dead = true;
-		if (process_stat_read(pids[i], &stat) != 0)
-			continue;
-		relatives[i].ppid = stat.ppid;
-		relatives[i].dead = is_dead(pids[i], stat.state);
-	}
-	return relatives;
-}
-
-static bool is_below(const struct relative *relatives, size_t count, pid_t ppid, pid_t ancestor)
-{
-	const struct relative *parent =
-		bsearch(&ppid, relatives, count, sizeof(*relatives), compare_pids);
-
-	return ppid == ancestor || (parent && parent->below);
-}
-
-/* A child may have a lower number than its parent (numbers wrap): until nothing changes. */
-static void mark_descendants(struct relative *relatives, size_t count, pid_t ancestor)
-{
-	bool changed = true;
-
-	while (changed) {
-		changed = false;
-		for (size_t i = 0; i < count; i++) {
-			if (relatives[i].below || relatives[i].pid == ancestor ||
-			    !is_below(relatives, count, relatives[i].ppid, ancestor))
-				continue;
-			relatives[i].below = changed = true;
-		}
-	}
-}
-
 ssize_t process_descendants(pid_t pid, pid_t **out)
 {
 	struct relative *relatives;
 	struct process_stat stat;
+	bool changed;
 	pid_t *pids;
 	ssize_t count = process_stat_read(pid, &stat), kept = 0;
 
@@ -470,12 +406,32 @@ ssize_t process_descendants(pid_t pid, pid_t **out)
 		count = read_numbers("/proc", &pids);
 	if (count < 0)
 		return count;
-	relatives = read_relatives(pids, (size_t)count);
+	relatives = calloc((size_t)count, sizeof(*relatives));
 	if (!relatives) {
 		free(pids);
 		return -ENOMEM;
 	}
-	mark_descendants(relatives, (size_t)count, pid);
+	for (ssize_t i = 0; i < count; i++) {
+		bool ended = process_stat_read(pids[i], &stat) != 0;
+
+		relatives[i].pid = pids[i];
+		relatives[i].ppid = ended ? 0 : stat.ppid;
+		relatives[i].dead = ended || is_dead(pids[i], stat.state);
+	}
+	/* a child may have a lower number than its parent (numbers wrap): until nothing changes */
+	do {
+		changed = false;
+		for (ssize_t i = 0; i < count; i++) {
+			struct relative *child = &relatives[i], *parent;
+
+			if (child->below || child->pid == pid)
+				continue;
+			parent = bsearch(&child->ppid, relatives, (size_t)count, sizeof(*relatives),
+					 compare_pids);
+			if (child->ppid == pid || (parent && parent->below))
+				child->below = changed = true;
+		}
+	} while (changed);
 	for (ssize_t i = 0; i < count; i++)
 		if (relatives[i].below && !relatives[i].dead)
 			pids[kept++] = relatives[i].pid;
@@ -548,23 +504,6 @@ pid_t process_thread_by_own_id(pid_t pid, pid_t own_id)
 	return found;
 }
 
-static void read_status(pid_t pid, struct process_usage *usage)
-{
-	char *text;
-
-	if (proc_read_pid(process_task(pid), "status", &text, 0) < 0)
-		return;
-	usage->rss_bytes = keyed_kilobytes(text, "VmRSS:");
-	usage->rss_peak_bytes = keyed_kilobytes(text, "VmHWM:");
-	usage->rss_anon_bytes = keyed_kilobytes(text, "RssAnon:");
-	usage->rss_file_bytes = keyed_kilobytes(text, "RssFile:");
-	usage->rss_shmem_bytes = keyed_kilobytes(text, "RssShmem:");
-	usage->threads_count = keyed_number(text, "Threads:");
-	usage->voluntary_switches = keyed_number(text, "voluntary_ctxt_switches:");
-	usage->involuntary_switches = keyed_number(text, "nonvoluntary_ctxt_switches:");
-	free(text);
-}
-
 int process_usage(pid_t pid, struct process_usage *usage)
 {
 	struct process_stat stat;
@@ -578,7 +517,17 @@ int process_usage(pid_t pid, struct process_usage *usage)
 	usage->cpu_system_ns = ticks_to_ns(stat.system_ticks);
 	usage->minor_faults = stat.minor_faults;
 	usage->major_faults = stat.major_faults;
-	read_status(pid, usage);
+	if (proc_read_pid(process_task(pid), "status", &text, 0) >= 0) {
+		usage->rss_bytes = keyed_kilobytes(text, "VmRSS:");
+		usage->rss_peak_bytes = keyed_kilobytes(text, "VmHWM:");
+		usage->rss_anon_bytes = keyed_kilobytes(text, "RssAnon:");
+		usage->rss_file_bytes = keyed_kilobytes(text, "RssFile:");
+		usage->rss_shmem_bytes = keyed_kilobytes(text, "RssShmem:");
+		usage->threads_count = keyed_number(text, "Threads:");
+		usage->voluntary_switches = keyed_number(text, "voluntary_ctxt_switches:");
+		usage->involuntary_switches = keyed_number(text, "nonvoluntary_ctxt_switches:");
+		free(text);
+	}
 	if (proc_read_pid(pid, "io", &text, 0) >= 0) {
 		usage->read_bytes = keyed_number(text, "read_bytes:");
 		usage->write_bytes = keyed_number(text, "write_bytes:");
@@ -627,21 +576,9 @@ bool thread_cpu_times(pid_t pid, pid_t tid, struct cpu_times *times)
 	return fields == 3 && slices;
 }
 
-/* "on-cpu-ns runnable-ns slices"; "0 0 0" where the kernel does not keep them, and for a thread
- * that has never run; has_run (by its CPU time in ticks) distinguishes the two. */
-static void parse_schedstat(const char *text, bool has_run, struct thread_usage *usage)
-{
-	unsigned long long on_cpu, runnable, slices;
-
-	if (sscanf(text, "%llu %llu %llu", &on_cpu, &runnable, &slices) != 3 ||
-	    (!on_cpu && !slices && has_run))
-		return;
-	usage->on_cpu_ns = on_cpu;
-	usage->runnable_ns = runnable;
-}
-
 int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage)
 {
+	uint64_t on_cpu_ns, runnable_ns, slices;
 	struct process_stat stat;
 	char name[64], *text;
 	ssize_t size;
@@ -664,7 +601,14 @@ int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage)
 	snprintf(name, sizeof(name), "task/%d/schedstat", (int)tid);
 	if (proc_read_pid(pid, name, &text, 0) < 0)
 		return 0;
-	parse_schedstat(text, stat.user_ticks + stat.system_ticks > 0, usage);
+	/* "0 0 0" where the kernel does not keep them, and for a thread that has never run: its CPU
+	 * time in ticks distinguishes the two */
+	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &on_cpu_ns, &runnable_ns, &slices) ==
+		    3 &&
+	    (on_cpu_ns || slices || !(stat.user_ticks + stat.system_ticks))) {
+		usage->on_cpu_ns = on_cpu_ns;
+		usage->runnable_ns = runnable_ns;
+	}
 	free(text);
 	return 0;
 }

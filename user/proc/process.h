@@ -152,7 +152,7 @@ struct host_cpu host_cpu_read(void);
 uint64_t ticks_to_ns(uint64_t ticks);
 
 /* The number behind "key" at the start of a line ("VmRSS:", "read_bytes:", "nr_periods");
- * UINT64_MAX when there is no such line. */
+ * UINT64_MAX when there is no such line, or the text is NULL. */
 uint64_t keyed_number(const char *text, const char *key);
 /* The same, in kB, as bytes. */
 uint64_t keyed_kilobytes(const char *text, const char *key);
@@ -160,6 +160,9 @@ uint64_t keyed_kilobytes(const char *text, const char *key);
 /* A whole file of /proc, NUL added behind it, in *out (free it). Stops at limit bytes; 0: no limit.
  * Returns the length; -ESRCH where a path under /proc/PID is gone. */
 ssize_t proc_read(const char *path, char **out, size_t limit);
+
+/* The same of an open file, from where it stands. */
+ssize_t proc_read_fd(int fd, char **out, size_t limit);
 
 /* The same for "/proc/PID/name". */
 ssize_t proc_read_pid(pid_t pid, const char *name, char **out, size_t limit);
