@@ -38,19 +38,6 @@ static void read_link(const struct descriptor *descriptor, char *out, size_t siz
 	out[length < 0 ? 0 : length] = '\0';
 }
 
-/* Is the same file behind the descriptor still? On some file systems (major 0: btrfs, overlayfs)
- * stat() returns another device than the kernel has for the file. */
-static bool is_there(const struct descriptor *descriptor)
-{
-	uint32_t device_major = descriptor->device >> DEVICE_MINOR_BITS;
-	char path[LINK_PATH_MAX];
-	struct stat st;
-
-	link_path(descriptor, path);
-	return !stat(path, &st) && st.st_ino == descriptor->inode &&
-	       (!device_major || major(st.st_dev) == device_major);
-}
-
 /* Processes that may be searched for the other ends of pipes, in all: each takes some 50 µs, so
  * that a program that makes pipes all the time costs 0.2 s. */
 #define READS_MAX 4000
@@ -61,22 +48,11 @@ struct pipe_user {
 	int fd;
 };
 
-static bool add_user(struct pipe_users *users, const char *link, pid_t pid, int fd)
-{
-	struct pipe_user *user;
-
-	if (grow_array(&users->at, &users->capacity, users->count + 1, sizeof(*users->at)))
-		return false;
-	user = &users->at[users->count];
-	*user = (struct pipe_user){.link = strdup(link), .pid = pid, .fd = fd};
-	users->count += user->link != NULL;
-	return user->link != NULL;
-}
-
-/* Adds what may be a pipe, with a name or without. */
+/* Adds the process's descriptors that may be pipes, named ones included. */
 static void add_users_in(struct pipe_users *users, pid_t pid)
 {
 	char path[LINK_PATH_MAX], link[PATH_MAX];
+	struct pipe_user user;
 	struct dirent *entry;
 	DIR *dir;
 
@@ -86,9 +62,14 @@ static void add_users_in(struct pipe_users *users, pid_t pid)
 		ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
 		link[length < 0 ? 0 : length] = '\0';
-		if ((*link == '/' || begins_with(link, "pipe:")) &&
-		    !add_user(users, link, pid, atoi(entry->d_name)))
+		if (*link != '/' && !begins_with(link, "pipe:"))
+			continue;
+		user = (struct pipe_user){
+			.link = strdup(link), .pid = pid, .fd = atoi(entry->d_name)};
+		if (!user.link || LIST_ADD_TO(users, user)) {
+			free(user.link);
 			break;
+		}
 	}
 	if (dir)
 		closedir(dir);
@@ -96,9 +77,9 @@ static void add_users_in(struct pipe_users *users, pid_t pid)
 
 void pipe_users__forget(struct pipe_users *users)
 {
-	for (size_t i = 0; i < users->count; i++)
-		free(users->at[i].link);
-	free(users->at);
+	FOR_EACH_OF (user, *users)
+		free(user->link);
+	free(users->list);
 	*users = (struct pipe_users){.reads_count = users->reads_count};
 }
 
@@ -110,42 +91,21 @@ static void find_among(struct pipe_users *users, const pid_t *pids, size_t count
 	}
 }
 
-static void find_all(struct pipe_users *users)
-{
-	pid_t *pids = NULL;
-	ssize_t count = process_list(&pids);
-
-	pipe_users__forget(users);
-	find_among(users, pids, count < 0 ? 0 : (size_t)count);
-	free(pids);
-	users->found = PIPE_USERS_ALL;
-}
-
-/* The permissions of a link are those of the descriptor. */
-static bool is_other_end(const struct pipe_user *user, const struct descriptor *descriptor,
-			 const char *link)
-{
-	struct descriptor other = {.pid = user->pid, .fd = user->fd};
-	char path[LINK_PATH_MAX];
-	struct stat st;
-
-	if (user->pid == descriptor->pid || strcmp(user->link, link) != 0)
-		return false;
-	link_path(&other, path);
-	return !lstat(path, &st) && (st.st_mode & (descriptor->reads ? S_IWUSR : S_IRUSR));
-}
-
 /* Counts the processes that are known to have the other end; *first is one of them. */
 static unsigned count_known(const struct pipe_users *users, const struct descriptor *descriptor,
 			    const char *link, pid_t *first)
 {
 	unsigned count = 0;
+	char path[LINK_PATH_MAX];
+	struct stat st;
 	pid_t last = 0;
 
-	for (size_t i = 0; i < users->count; i++) {
-		const struct pipe_user *user = &users->at[i];
-
-		if (user->pid == last || !is_other_end(user, descriptor, link))
+	FOR_EACH_OF (user, *users) {
+		if (user->pid == last || user->pid == descriptor->pid || strcmp(user->link, link))
+			continue;
+		/* the permissions of a link are those of the descriptor */
+		link_path(&(struct descriptor){.pid = user->pid, .fd = user->fd}, path);
+		if (lstat(path, &st) || !(st.st_mode & (descriptor->reads ? S_IWUSR : S_IRUSR)))
 			continue;
 		last = user->pid;
 		if (!count++)
@@ -158,6 +118,8 @@ static unsigned count_known(const struct pipe_users *users, const struct descrip
 static unsigned count_ends(struct pipe_users *users, const struct descriptor *descriptor,
 			   const char *link, bool near, pid_t *first)
 {
+	pid_t *pids = NULL;
+	ssize_t pids_count;
 	unsigned count;
 
 	if (users->found == PIPE_USERS_NONE) {
@@ -167,7 +129,11 @@ static unsigned count_ends(struct pipe_users *users, const struct descriptor *de
 	count = count_known(users, descriptor, link, first);
 	if (count || near || users->found == PIPE_USERS_ALL)
 		return count;
-	find_all(users);
+	pids_count = process_list(&pids);
+	pipe_users__forget(users);
+	find_among(users, pids, pids_count < 0 ? 0 : (size_t)pids_count);
+	free(pids);
+	users->found = PIPE_USERS_ALL;
 	return count_known(users, descriptor, link, first);
 }
 
@@ -288,118 +254,78 @@ static void socket_texts_clear(struct socket_texts *texts)
 		free(texts->at[i]);
 }
 
-/* The kernel goes through a hash of a quarter of a million entries for the table of TCP, however
- * few connections there are: only what the socket is in is read. "": not known. */
-static void read_protocol(const struct descriptor *descriptor, char *out, size_t size)
-{
-	char path[LINK_PATH_MAX];
-	ssize_t length;
-
-	link_path(descriptor, path);
-	length = getxattr(path, "system.sockprotoname", out, size - 1);
-	out[length < 0 ? 0 : length] = '\0';
-}
-
-static bool may_have(const struct socket_table *table, const char *protocol)
-{
-	if (!strcmp(table->kind, "unix")) /* UNIX, UNIX-STREAM */
-		return !*protocol || begins_with(protocol, table->protocol);
-	return !*protocol || !strcmp(protocol, table->protocol);
-}
-
-/* Is this the line of a socket that listens on the port? */
-static bool listens(const char *line, unsigned port)
-{
-	unsigned local, state;
-
-	return sscanf(line, " %*d: %*[0-9A-Fa-f]:%4x %*[0-9A-Fa-f]:%*x %2x", &local, &state) == 2 &&
-	       local == port && state == TCP_LISTEN;
-}
-
-/* A socket's port by its name, up to the arrow of a connection; 0: it has none. */
-static unsigned port_before(const char *name, const char *arrow)
-{
-	const char *colon = memrchr(name, ':', (size_t)(arrow - name));
-	unsigned port;
-
-	return colon && sscanf(colon, ":%u", &port) == 1 ? port : 0;
-}
-
-static bool has_listener(const struct socket_texts *texts, size_t table, unsigned port)
-{
-	for (const char *line = texts->at[table]; line < texts->ends[table];
-	     line += strlen(line) + 1)
-		if (listens(line, port))
-			return true;
-	return false;
-}
-
-/* A connection that another one opened to it, as "127.0.0.1:80 ← 127.0.0.1:41000". Is it one, or
- * does the socket listen itself? */
-static bool mark_served(const struct socket_texts *texts, size_t table, char *name)
-{
-	char *arrow = strstr(name, " → ");
-
-	if (!arrow)
-		return true;
-	if (!has_listener(texts, table, port_before(name, arrow)))
-		return false;
-	memcpy(arrow, " ← ", strlen(" ← "));
-	return true;
-}
-
-static void read_table(struct socket_texts *texts, size_t table, pid_t pid)
-{
-	ssize_t length;
-
-	if (texts->ends[table])
-		return;
-	length =
-		proc_read_pid(pid, socket_tables[table].file, &texts->at[table], SOCKETS_BYTES_MAX);
-	if (!texts->at[table])
-		texts->at[table] = strdup("");
-	texts->ends[table] = texts->at[table] + (length > 0 ? length : 0);
-	for (char *at = texts->at[table]; at < texts->ends[table]; at++)
-		if (*at == '\n')
-			*at = '\0';
-}
-
 static bool find_socket(struct socket_texts *texts, size_t table,
 			const struct descriptor *descriptor, char *out, size_t size)
 {
 	bool found = false;
+	ssize_t length;
 
-	read_table(texts, table, descriptor->pid);
+	if (!texts->ends[table]) {
+		length = proc_read_pid(descriptor->pid, socket_tables[table].file,
+				       &texts->at[table], SOCKETS_BYTES_MAX);
+		if (!texts->at[table])
+			texts->at[table] = strdup("");
+		texts->ends[table] = texts->at[table] + (length > 0 ? length : 0);
+		for (char *at = texts->at[table]; at < texts->ends[table]; at++)
+			if (*at == '\n')
+				*at = '\0';
+	}
 	for (const char *line = texts->at[table]; line < texts->ends[table] && !found;
 	     line += strlen(line) + 1)
 		found = socket_tables[table].parse(line, descriptor->inode, out, size);
 	return found;
 }
 
-/* By its table's name of it, in which an accepted connection is marked. */
+/* Does the socket listen, or was it accepted from one that does? Then its name, of its table, is
+ * changed to "127.0.0.1:80 ← 127.0.0.1:41000". */
 static bool is_served(const struct socket_texts *texts, size_t table, char *name)
 {
-	/* of a client's end of a Unix socket no path is known */
+	char *arrow = strstr(name, " → "), *colon;
+	unsigned port = 0, local, state;
+
+	/* a client's end of a Unix socket has no path */
 	if (!strcmp(socket_tables[table].kind, "unix"))
 		return *name != '\0';
-	return !strcmp(socket_tables[table].kind, "tcp") && mark_served(texts, table, name);
+	if (strcmp(socket_tables[table].kind, "tcp"))
+		return false;
+	if (!arrow)
+		return true;
+	colon = memrchr(name, ':', (size_t)(arrow - name));
+	if (colon)
+		sscanf(colon, ":%u", &port);
+	for (const char *line = texts->at[table]; line < texts->ends[table];
+	     line += strlen(line) + 1) {
+		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%4x %*[0-9A-Fa-f]:%*x %2x", &local, &state) !=
+			    2 ||
+		    local != port || state != TCP_LISTEN)
+			continue;
+		memcpy(arrow, " ← ", strlen(" ← "));
+		return true;
+	}
+	return false;
 }
 
-/* One that is closed is in no table. */
+/* there: a closed socket is in no table. */
 static char *socket_name(const struct descriptor *descriptor, bool there,
 			 struct socket_texts *texts, enum perfx_object_kind *kind)
 {
-	char what[160] = "", protocol[32] = "", *name = NULL;
+	char what[160] = "", protocol[32] = "", path[LINK_PATH_MAX], *name = NULL;
 	const char *words = NULL;
 
 	*kind = PERFX_OBJECT_OTHER;
-	if (there)
-		read_protocol(descriptor, protocol, sizeof(protocol));
+	/* The kernel goes through a hash of a quarter of a million entries for the table of TCP,
+	 * however few connections there are: only the table of the socket's protocol is read. */
+	link_path(descriptor, path);
+	if (there && getxattr(path, "system.sockprotoname", protocol, sizeof(protocol) - 1) < 0)
+		*protocol = '\0'; /* not known */
 	for (size_t i = 0; there && i < SOCKET_TABLES && !words; i++) {
 		const struct socket_table *table = &socket_tables[i];
+		/* UNIX, UNIX-STREAM */
+		bool may_have =
+			!*protocol || !strcmp(protocol, table->protocol) ||
+			(table->parse == unix_line_parse && begins_with(protocol, table->protocol));
 
-		if (!may_have(table, protocol) ||
-		    !find_socket(texts, i, descriptor, what, sizeof(what)))
+		if (!may_have || !find_socket(texts, i, descriptor, what, sizeof(what)))
 			continue;
 		words = table->kind;
 		if (is_served(texts, i, what))
@@ -437,14 +363,6 @@ static bool has_socket(pid_t pid, uint64_t inode)
 	return found;
 }
 
-/* One end of a socketpair(2), which numbers them consecutively; the other end belongs to the
- * process, too. */
-static bool is_own_pair(const struct descriptor *end, const char *name)
-{
-	return name && begins_with(name, "unix socket:[") &&
-	       (has_socket(end->pid, end->inode + 1) || has_socket(end->pid, end->inode - 1));
-}
-
 /* The descriptors that make an event loop ready. */
 struct epoll_members {
 	struct pipe_users *users;
@@ -457,32 +375,29 @@ struct epoll_members {
 /* The sockets of a server come first in an event loop; so many are named. */
 #define SOCKETS_NAMED 4
 
-static void add_socket(struct epoll_members *members, const struct descriptor *socket)
-{
-	enum perfx_object_kind kind;
-	char *name;
-
-	/* a second one may only be numbered like the pair */
-	members->own &= !members->sockets_count;
-	if (members->sockets_count++ >= SOCKETS_NAMED)
-		return;
-	name = socket_name(socket, true, &members->texts, &kind);
-	members->own = members->own && is_own_pair(socket, name);
-	members->serves |= kind == PERFX_OBJECT_SERVER && name && begins_with(name, "tcp ");
-	free(name);
-}
-
 static void add_member(struct epoll_members *members, struct descriptor *descriptor)
 {
 	static const char *const own[] = {"anon_inode:[eventfd]", "anon_inode:[timerfd]",
 					  "anon_inode:[signalfd]", NULL};
-	char link[PATH_MAX];
+	enum perfx_object_kind kind;
+	char link[PATH_MAX], *name;
 	pid_t other;
 
 	read_link(descriptor, link, sizeof(link));
-	if (sscanf(link, "socket:[%" SCNu64 "]", &descriptor->inode) == 1)
-		add_socket(members, descriptor);
-	else if (begins_with(link, "pipe:"))
+	if (sscanf(link, "socket:[%" SCNu64 "]", &descriptor->inode) == 1) {
+		/* a second socket may only be numbered like a pair */
+		members->own &= !members->sockets_count;
+		if (members->sockets_count++ >= SOCKETS_NAMED)
+			return;
+		name = socket_name(descriptor, true, &members->texts, &kind);
+		/* own: an end of a socketpair(2), which numbers its ends consecutively, whose other
+		 * end belongs to the process, too */
+		members->own = members->own && name && begins_with(name, "unix socket:[") &&
+			       (has_socket(descriptor->pid, descriptor->inode + 1) ||
+				has_socket(descriptor->pid, descriptor->inode - 1));
+		members->serves |= kind == PERFX_OBJECT_SERVER && name && begins_with(name, "tcp ");
+		free(name);
+	} else if (begins_with(link, "pipe:"))
 		members->own &= !count_ends(members->users, descriptor, link, false, &other);
 	else
 		members->own &= text_begins_with_one_of(link, own);
@@ -535,21 +450,6 @@ static char *anonymous_name(const struct descriptor *descriptor, const char *lin
 	return name;
 }
 
-/* The name of a descriptor that is closed. */
-static char *gone_name(const struct descriptor *descriptor)
-{
-	const char *kind = S_ISREG(descriptor->mode)				    ? "file"
-			   : S_ISDIR(descriptor->mode)				    ? "directory"
-			   : S_ISCHR(descriptor->mode) || S_ISBLK(descriptor->mode) ? "device"
-										    : "descriptor";
-	char *name;
-
-	if (asprintf(&name, "%s closed since (inode %llu)", kind,
-		     (unsigned long long)descriptor->inode) < 0)
-		return NULL;
-	return name;
-}
-
 /* "1: FLOCK  ADVISORY  WRITE 708 00:13:3212 0 EOF"; "1: -> FLOCK …" waits for it. */
 pid_t lock_line_parse(const char *line, const struct descriptor *file)
 {
@@ -569,29 +469,20 @@ pid_t lock_line_parse(const char *line, const struct descriptor *file)
 /* Tables of locks that are larger are not searched. */
 #define LOCKS_BYTES_MAX (256u << 10)
 
-/* Another process; 0: none, or it is not known. */
-static pid_t find_lock_holder(const struct descriptor *file)
-{
-	char *text = NULL, *rest = NULL;
-	pid_t holder = 0;
-
-	if (proc_read("/proc/locks", &text, LOCKS_BYTES_MAX) > 0)
-		for (char *line = strtok_r(text, "\n", &rest); line && !holder;
-		     line = strtok_r(NULL, "\n", &rest)) {
-			holder = lock_line_parse(line, file);
-			if (holder == file->pid)
-				holder = 0;
-		}
-	free(text);
-	return holder;
-}
-
 /* "/data/train.bin", "/data/cache.lock, held by python3 (pid 4711)" */
 static char *file_name(const struct descriptor *file, const char *link)
 {
-	pid_t holder = file->locks ? find_lock_holder(file) : 0;
-	char *comm = holder ? read_comm(holder) : NULL, *name;
+	char *text = NULL, *rest = NULL, *comm, *name;
+	pid_t holder = 0; /* another process; 0: none, or not known */
 
+	if (file->locks && proc_read("/proc/locks", &text, LOCKS_BYTES_MAX) > 0)
+		for (char *line = strtok_r(text, "\n", &rest); line && !holder;
+		     line = strtok_r(NULL, "\n", &rest)) {
+			holder = lock_line_parse(line, file);
+			holder = holder == file->pid ? 0 : holder;
+		}
+	free(text);
+	comm = holder ? read_comm(holder) : NULL;
 	if (!comm)
 		return strdup(link);
 	if (asprintf(&name, "%s" DESCRIPTOR_HELD_BY "%s (pid %d)", link, comm, (int)holder) < 0)
@@ -603,10 +494,18 @@ static char *file_name(const struct descriptor *file, const char *link)
 char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users,
 		      enum perfx_object_kind *kind)
 {
-	bool there = is_there(descriptor);
-	char link[PATH_MAX] = "", pipe[32], *name;
+	uint32_t device_major = descriptor->device >> DEVICE_MINOR_BITS;
+	char path[LINK_PATH_MAX], link[PATH_MAX] = "", pipe[32], *name;
+	const char *closed;
+	struct stat st;
+	bool there;
 
 	*kind = PERFX_OBJECT_OTHER;
+	/* Is the same file still behind the descriptor? On some file systems (major 0: btrfs,
+	 * overlayfs) stat() returns another device than the kernel has for the file. */
+	link_path(descriptor, path);
+	there = !stat(path, &st) && st.st_ino == descriptor->inode &&
+		(!device_major || major(st.st_dev) == device_major);
 	if (there)
 		read_link(descriptor, link, sizeof(link));
 	if (S_ISSOCK(descriptor->mode)) {
@@ -622,5 +521,14 @@ char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *us
 	}
 	if (begins_with(link, "anon_inode:"))
 		return anonymous_name(descriptor, link, users, kind);
-	return *link ? file_name(descriptor, link) : gone_name(descriptor);
+	if (*link)
+		return file_name(descriptor, link);
+	closed = S_ISREG(descriptor->mode)				  ? "file"
+		 : S_ISDIR(descriptor->mode)				  ? "directory"
+		 : S_ISCHR(descriptor->mode) || S_ISBLK(descriptor->mode) ? "device"
+									  : "descriptor";
+	if (asprintf(&name, "%s closed since (inode %llu)", closed,
+		     (unsigned long long)descriptor->inode) < 0)
+		return NULL;
+	return name;
 }

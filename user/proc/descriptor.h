@@ -29,7 +29,7 @@ struct pipe_users {
 	/* Borrowed. They are asked first, and the rest of the machine where none of them has it. */
 	const pid_t *near;
 	size_t near_count;
-	struct pipe_user *at;
+	struct pipe_user *list;
 	size_t count, capacity;
 	unsigned reads_count;
 	enum { PIPE_USERS_NONE, PIPE_USERS_NEAR, PIPE_USERS_ALL } found;

@@ -66,10 +66,7 @@ static void add_name(struct place *place, enum perfx_place_part part, const char
 
 static bool is_hex(const char *text, size_t size)
 {
-	for (size_t i = 0; i < size; i++)
-		if (!isdigit((unsigned char)text[i]) && !(text[i] >= 'a' && text[i] <= 'f'))
-			return false;
-	return size > 0;
+	return size && strspn(text, "0123456789abcdef") >= size;
 }
 
 /* A pod's: a UUID, in the names of systemd's units with _ in place of -; of a pod that a file of
@@ -89,25 +86,6 @@ static bool is_uid(const char *text)
 			return false;
 	}
 	return true;
-}
-
-/* As systemd writes names of machines into those of units: "-" as \x2d. */
-static void unescape_unit(char *name)
-{
-	char *to = name;
-	unsigned code;
-
-	for (; *name; to++) {
-		if (name[0] == '\\' && name[1] == 'x' && isxdigit((unsigned char)name[2]) &&
-		    isxdigit((unsigned char)name[3]) && sscanf(name + 2, "%2x", &code) == 1 &&
-		    code) {
-			*to = (char)code;
-			name += 4;
-		} else {
-			*to = *name++;
-		}
-	}
-	*to = '\0';
 }
 
 /*
@@ -180,19 +158,6 @@ static bool parse_numbered(struct walk *walk, const char *component)
 	return false;
 }
 
-/* "machine-lxc\x2d4711\x2dNAME.scope", without its ends and unescaped: libvirt's numbers. */
-static void parse_machine(struct walk *walk, const char *machine)
-{
-	int used = 0;
-
-	if (begins_with(machine, "qemu-"))
-		return; /* a virtual machine: the process is qemu */
-	if (sscanf(machine, "lxc-%*u-%n", &used) == 0 && used)
-		set_named_container(walk, machine + used, "lxc");
-	else
-		set_named_container(walk, machine, "systemd-nspawn");
-}
-
 /* LXC, LXD and Incus; systemd-nspawn. */
 static bool parse_named(struct walk *walk, const char *component)
 {
@@ -200,6 +165,8 @@ static bool parse_named(struct walk *walk, const char *component)
 		const char *begin, *end;
 	} machines[] = {{"machine-", ".scope"}, {"systemd-nspawn@", ".service"}};
 	char name[NAME_MAX + 1];
+	unsigned code;
+	int used = 0;
 
 	if (begins_with(component, "lxc.payload.")) {
 		set_named_container(walk, component + strlen("lxc.payload."), "lxc");
@@ -215,8 +182,20 @@ static bool parse_named(struct walk *walk, const char *component)
 		snprintf(name, sizeof(name), "%s", component + strlen(machines[i].begin));
 		if (!remove_suffix(name, machines[i].end))
 			continue;
-		unescape_unit(name);
-		parse_machine(walk, name);
+		/* systemd writes "-" in names of machines as \x2d */
+		for (char *at = name; (at = strstr(at, "\\x")); at++) {
+			if (!isxdigit((unsigned char)at[2]) || !isxdigit((unsigned char)at[3]) ||
+			    sscanf(at + 2, "%2x", &code) != 1 || !code)
+				continue;
+			*at = (char)code;
+			memmove(at + 1, at + 4, strlen(at + 4) + 1);
+		}
+		/* "lxc-4711-NAME" has libvirt's number; "qemu-…" is a virtual machine: the process
+		 * is qemu */
+		if (sscanf(name, "lxc-%*u-%n", &used) == 0 && used)
+			set_named_container(walk, name + used, "lxc");
+		else if (!begins_with(name, "qemu-"))
+			set_named_container(walk, name, "systemd-nspawn");
 		return walk->has_container;
 	}
 	return false;
@@ -326,16 +305,6 @@ static size_t weight(const struct place *place)
 	return count * PERFX_RECORD_MAX + (cgroup ? strlen(cgroup) : 0);
 }
 
-/* A line of a file is "ID:controllers:path"; its path, or NULL. */
-static const char *path_of_line(const char *line, size_t size)
-{
-	const char *colon = memchr(line, ':', size);
-
-	if (colon)
-		colon = memchr(colon + 1, ':', size - (size_t)(colon + 1 - line));
-	return colon ? colon + 1 : NULL;
-}
-
 /* Version 1 has a tree for each controller: a batch system may be in some of them alone. */
 void place_parse_cgroup(const char *text, struct place *place)
 {
@@ -344,10 +313,12 @@ void place_parse_cgroup(const char *text, struct place *place)
 
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		size_t size = strcspn(line, "\n");
-		const char *path = path_of_line(line, size);
+		const char *path = memchr(line, ':', size); /* ID:controllers:path */
 		struct place found = {0};
 
-		if (!path || *path != '/')
+		if (path)
+			path = memchr(path + 1, ':', size - (size_t)(path + 1 - line));
+		if (!path || *++path != '/')
 			continue;
 		size -= (size_t)(path - line);
 		if (size > strlen(deleted) &&
@@ -385,20 +356,11 @@ static const struct variable {
 	{"LSB_JOBID", PERFX_PLACE_JOB},
 };
 
-/* Slurm's numbers of steps that have none (slurm.h: SLURM_BATCH_SCRIPT, …). */
-static const char *name_of_step(const char *number)
-{
-	static const char *const steps[][2] = {
-		{"4294967290", "interactive"}, {"4294967291", "batch"}, {"4294967292", "extern"}};
-
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-		if (!strcmp(number, steps[i][0]))
-			return steps[i][1];
-	return number;
-}
-
 void place_parse_environment(const char *environment, size_t bytes, struct place *place)
 {
+	/* Slurm's numbers of steps that have none (slurm.h: SLURM_BATCH_SCRIPT, …) */
+	static const char *const steps[][2] = {
+		{"4294967290", "interactive"}, {"4294967291", "batch"}, {"4294967292", "extern"}};
 	bool job_known = place->of[PERFX_PLACE_JOB] != NULL;
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
@@ -409,7 +371,11 @@ void place_parse_environment(const char *environment, size_t bytes, struct place
 		if (variables[i].part == PERFX_PLACE_JOB_STEP) {
 			if (job_known || !place->of[PERFX_PLACE_JOB])
 				continue; /* it may be a step of another job */
-			value = name_of_step(value);
+			for (size_t step = 0; step < sizeof(steps) / sizeof(steps[0]); step++)
+				if (!strcmp(value, steps[step][0])) {
+					value = steps[step][1];
+					break;
+				}
 		}
 		add_name(place, variables[i].part, value, strlen(value));
 	}
@@ -486,6 +452,7 @@ bool place_parse_podman(const char *json, size_t bytes, struct place *place)
 	return place->of[PERFX_PLACE_CONTAINER] != NULL;
 }
 
+#define PODMAN		   "/var/lib/containers/storage/overlay-containers/"
 #define FOLDER_ENTRIES_MAX 20000
 #define CONFIG_BYTES_MAX   (4u << 20)
 
@@ -524,20 +491,12 @@ static bool search_folder(const char *root, const char *path,
 static char *read_below(const char *root, const char *path, size_t limit, size_t *size)
 {
 	int fd = rootfs_open(root, path);
-	char *bytes = fd < 0 ? NULL : malloc(limit + 1);
-	ssize_t n = 0;
+	char *bytes = NULL;
+	ssize_t n = fd < 0 ? fd : proc_read_fd(fd, &bytes, limit);
 
-	*size = 0;
-	while (bytes && *size < limit) {
-		n = read(fd, bytes + *size, limit - *size);
-		if (n <= 0)
-			break;
-		*size += (size_t)n;
-	}
-	if (bytes)
-		bytes[*size] = '\0';
 	if (fd >= 0)
 		close(fd);
+	*size = n < 0 ? 0 : (size_t)n;
 	return bytes;
 }
 
@@ -553,56 +512,43 @@ static bool search_config(const char *root, const char *path,
 	return found;
 }
 
-static void add_container_name(const char *root, struct place *place)
-{
-	static const char podman[] = "/var/lib/containers/storage/overlay-containers/";
-	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
-	char path[256];
-
-	snprintf(path, sizeof(path), "/var/lib/docker/containers/%.*s/config.v2.json", ID_DIGITS,
-		 id);
-	if (search_config(root, path, place_parse_docker, place))
-		return;
-	snprintf(path, sizeof(path), "%scontainers.json", podman);
-	if (search_config(root, path, place_parse_podman, place))
-		return;
-	snprintf(path, sizeof(path), "%svolatile-containers.json", podman);
-	search_config(root, path, place_parse_podman, place);
-}
-
-static bool has_number(const struct place *place)
-{
-	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
-
-	return id && strlen(id) == ID_DIGITS && is_hex(id, ID_DIGITS);
-}
-
 void place_add_names(struct place *place)
 {
-	for (size_t i = 0; i < ROOTS; i++) {
-		if (place->of[PERFX_PLACE_POD_UID] && !place->of[PERFX_PLACE_POD])
-			search_folder(roots[i], "/var/log/pods", place_parse_log_folder, place);
-		if (!has_number(place) || place->of[PERFX_PLACE_CONTAINER])
-			continue;
-		if (!search_folder(roots[i], "/var/log/containers", place_parse_log_file, place) &&
-		    !place->of[PERFX_PLACE_POD_UID])
-			add_container_name(roots[i], place);
-	}
-}
+	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
+	bool has_number = id && strlen(id) == ID_DIGITS && is_hex(id, ID_DIGITS);
+	char docker[256];
 
-static bool is_same(const char *a, const char *b)
-{
-	return a && b ? !strcmp(a, b) : a == b;
+	snprintf(docker, sizeof(docker), "/var/lib/docker/containers/%s/config.v2.json",
+		 has_number ? id : "");
+	for (size_t i = 0; i < ROOTS; i++) {
+		const char *root = roots[i];
+
+		if (place->of[PERFX_PLACE_POD_UID] && !place->of[PERFX_PLACE_POD])
+			search_folder(root, "/var/log/pods", place_parse_log_folder, place);
+		if (!has_number || place->of[PERFX_PLACE_CONTAINER] ||
+		    search_folder(root, "/var/log/containers", place_parse_log_file, place) ||
+		    place->of[PERFX_PLACE_POD_UID])
+			continue;
+		if (!search_config(root, docker, place_parse_docker, place) &&
+		    !search_config(root, PODMAN "containers.json", place_parse_podman, place))
+			search_config(root, PODMAN "volatile-containers.json", place_parse_podman,
+				      place);
+	}
 }
 
 bool place_add_names_of(struct place *place, const struct place *other)
 {
+	static const enum perfx_place_part identity[] = {PERFX_PLACE_CONTAINER_ID,
+							 PERFX_PLACE_POD_UID};
 	static const enum perfx_place_part parts[] = {PERFX_PLACE_RUNTIME, PERFX_PLACE_CONTAINER,
 						      PERFX_PLACE_POD, PERFX_PLACE_NAMESPACE};
 
-	if (!is_same(place->of[PERFX_PLACE_CONTAINER_ID], other->of[PERFX_PLACE_CONTAINER_ID]) ||
-	    !is_same(place->of[PERFX_PLACE_POD_UID], other->of[PERFX_PLACE_POD_UID]))
-		return false;
+	for (size_t i = 0; i < 2; i++) {
+		const char *a = place->of[identity[i]], *b = other->of[identity[i]];
+
+		if (a && b ? strcmp(a, b) != 0 : a != b)
+			return false;
+	}
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (other->of[parts[i]])
 			add_part(place, parts[i], other->of[parts[i]], strlen(other->of[parts[i]]));
@@ -624,27 +570,20 @@ int place_read_cgroup(pid_t pid, struct place *place)
 #define INITIAL_UTS_NAMESPACE 0xEFFFFFFEu /* include/linux/proc_ns.h: PROC_UTS_INIT_INO */
 #define HOSTNAME_BYTES	      256
 
-static bool has_own_hostname(pid_t pid)
-{
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/uts", (int)pid);
-	return !stat(path, &st) && st.st_ino != INITIAL_UTS_NAMESPACE;
-}
-
 void place_read_claims(pid_t pid, struct place *place)
 {
 	pid_t task = process_task(pid);
-	char *environment = NULL, *hostname = NULL, root[64];
+	char *environment = NULL, *hostname = NULL, path[64], root[64];
 	ssize_t bytes = environment_read(task, &environment);
+	struct stat st;
 	size_t size;
 
 	if (bytes > 0)
 		place_parse_environment(environment, (size_t)bytes, place);
 	free(environment);
-	if (!has_own_hostname(task))
-		return;
+	snprintf(path, sizeof(path), "/proc/%d/ns/uts", (int)task);
+	if (stat(path, &st) || st.st_ino == INITIAL_UTS_NAMESPACE)
+		return; /* the host name is the node's */
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)task);
 	hostname = read_below(root, "/etc/hostname", HOSTNAME_BYTES, &size);
 	if (hostname)
