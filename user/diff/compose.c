@@ -102,34 +102,9 @@ static void compose_findings(struct comparer *c, const struct diff_process *p, u
 			in == DIFF_IN_A ? "gone" : "new", count - FINDINGS_SHOWN);
 }
 
-static void compose_peaks(struct comparer *c, const struct diff_process *p)
-{
-	struct text text = {0};
-
-	for (size_t i = 0; i < p->memory_count; i++) {
-		const struct diff_memory *memory = &p->memory[i];
-
-		if (memory->verdict != DIFF_WORSE && memory->verdict != DIFF_BETTER)
-			continue;
-		add_peak(&text, memory);
-		document_add(c->document, BLOCK_PARAGRAPH, &text);
-	}
-}
-
 static double share_of(const struct diff_function *f)
 {
 	return f->in == DIFF_IN_A ? f->total_share.a : f->total_share.b;
-}
-
-static void add_function(struct text *into, const struct diff_function *f)
-{
-	struct text name = {0};
-
-	utf8_shorten(&name, function_label(f->function)[0] ? function_label(f->function) : "?",
-		     NAME_WIDTH);
-	escape_name(into, text_peek(&name));
-	text_printf(into, " (%s of the time)", as_share(share_of(f)));
-	text_finish(&name, &into->failed);
 }
 
 /* Functions are in the order of their shares. */
@@ -140,13 +115,19 @@ static void compose_functions(struct comparer *c, const struct diff_process *p, 
 
 	for (size_t i = 0; i < p->functions_count; i++) {
 		const struct diff_function *f = &p->functions[i];
+		struct text name = {0};
 
 		if (f->in != in || isnan(share_of(f)) || count++ >= FUNCTIONS_SHOWN)
 			continue;
 		if (count == 1)
 			text_add(&text, in == DIFF_IN_A ? "no longer called: " : "newly called: ");
 		text_add(&text, count > 1 ? ", " : "");
-		add_function(&text, f);
+		utf8_shorten(&name,
+			     function_label(f->function)[0] ? function_label(f->function) : "?",
+			     NAME_WIDTH);
+		escape_name(&text, text_peek(&name));
+		text_printf(&text, " (%s of the time)", as_share(share_of(f)));
+		text_finish(&name, &text.failed);
 	}
 	if (count > FUNCTIONS_SHOWN)
 		text_printf(&text, ", %zu more", count - FUNCTIONS_SHOWN);
@@ -160,7 +141,14 @@ static void compose_story(struct comparer *c, const struct diff_process *p)
 
 	compose_findings(c, p, DIFF_IN_A);
 	compose_findings(c, p, DIFF_IN_B);
-	compose_peaks(c, p);
+	for (size_t i = 0; i < p->memory_count; i++) {
+		const struct diff_memory *memory = &p->memory[i];
+
+		if (memory->verdict != DIFF_WORSE && memory->verdict != DIFF_BETTER)
+			continue;
+		add_peak(&text, memory);
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
+	}
 	compose_functions(c, p, DIFF_IN_A);
 	compose_functions(c, p, DIFF_IN_B);
 	if (p->steps.in != (DIFF_IN_A | DIFF_IN_B))
@@ -244,20 +232,6 @@ static const struct diff_gpu_work *largest_kernel(const struct diff *diff,
 	return found;
 }
 
-static void add_kernel(struct text *into, const struct diff_gpu_work *kernel)
-{
-	struct text name = {0};
-
-	utf8_shorten(&name, *kernel->name ? kernel->name : "?", NAME_WIDTH);
-	text_add(into, "The kernel ");
-	escape_name(into, text_peek(&name));
-	text_printf(into, " is %s: %+.1f %% (", diff_time_word(kernel->time),
-		    100 * diff_change(kernel->avg_ns));
-	diff_add_both(into, kernel->avg_ns, diff_add_time);
-	text_add(into, "). ");
-	text_finish(&name, &into->failed);
-}
-
 /* The most severe of those of one side, and how many there are. */
 static const struct finding *first_finding(const struct diff *diff, unsigned in, size_t *count)
 {
@@ -333,8 +307,18 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 		add_steps(into, steps);
 		text_add(into, ". ");
 	}
-	if (kernel)
-		add_kernel(into, kernel);
+	if (kernel) {
+		struct text name = {0};
+
+		utf8_shorten(&name, *kernel->name ? kernel->name : "?", NAME_WIDTH);
+		text_add(into, "The kernel ");
+		escape_name(into, text_peek(&name));
+		text_printf(into, " is %s: %+.1f %% (", diff_time_word(kernel->time),
+			    100 * diff_change(kernel->avg_ns));
+		diff_add_both(into, kernel->avg_ns, diff_add_time);
+		text_add(into, "). ");
+		text_finish(&name, &into->failed);
+	}
 	if (f) {
 		escape_name(into,
 			    function_label(f->function)[0] ? function_label(f->function) : "?");
@@ -386,19 +370,6 @@ static void add_joules(struct text *text, double joules)
 	add_si(text, joules, "J");
 }
 
-static void compose_facts(struct comparer *c, const struct diff_steps *steps)
-{
-	struct text facts = {0};
-
-	diff_add_fact(&facts, "steps", steps->count, add_count_of);
-	diff_add_fact(&facts, "FLOP per step", steps->flops, add_operations);
-	diff_add_fact(&facts, "at", steps->flops_per_s, diff_add_flops);
-	diff_add_fact(&facts, "of the peak (MFU)", steps->mfu, diff_add_share);
-	diff_add_fact(&facts, "kernels per step", steps->gpu_kernels, diff_add_rate);
-	diff_add_fact(&facts, "GPU energy per step", steps->gpu_energy_j, add_joules);
-	document_add(c->document, BLOCK_PARAGRAPH, &facts);
-}
-
 static void compose_pair(struct comparer *c, struct diff_pair pair, const char *verdict,
 			 const char *what, const char *part)
 {
@@ -416,10 +387,18 @@ static void compose_part(struct comparer *c, struct diff_pair pair, const char *
 
 static void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 {
+	struct text facts = {0};
+
 	if (!steps->in)
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Steps");
-	compose_facts(c, steps);
+	diff_add_fact(&facts, "steps", steps->count, add_count_of);
+	diff_add_fact(&facts, "FLOP per step", steps->flops, add_operations);
+	diff_add_fact(&facts, "at", steps->flops_per_s, diff_add_flops);
+	diff_add_fact(&facts, "of the peak (MFU)", steps->mfu, diff_add_share);
+	diff_add_fact(&facts, "kernels per step", steps->gpu_kernels, diff_add_rate);
+	diff_add_fact(&facts, "GPU energy per step", steps->gpu_energy_j, add_joules);
+	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 	document_headings(c->document, 0, DIFF_CHANGE_COLUMNS, NUMBERS("A"), NUMBERS("B"),
 			  WORDS("Significant"), REST("Step"));
 	compose_pair(c, steps->avg_ns,
@@ -596,22 +575,16 @@ static void compose_warnings(struct comparer *c)
 			"The cost of probes is subtracted in one recording only (--compensate).");
 }
 
-static void add_process_name(struct text *text, const struct diff_process *p)
-{
-	const struct profile_process *named = p->b ? p->b : p->a;
-
-	escape_name(text, named->comm);
-	if (p->a && p->b)
-		text_printf(text, " (pid %u, then %u)", p->a->pid, p->b->pid);
-	else
-		text_printf(text, " (pid %u), in %s only", named->pid, p->a ? "A" : "B");
-}
-
 static void compose_process(struct comparer *c, const struct diff_process *p)
 {
 	struct text heading = {0}, facts = {0};
+	const struct profile_process *named = p->b ? p->b : p->a;
 
-	add_process_name(&heading, p);
+	escape_name(&heading, named->comm);
+	if (p->a && p->b)
+		text_printf(&heading, " (pid %u, then %u)", p->a->pid, p->b->pid);
+	else
+		text_printf(&heading, " (pid %u), in %s only", named->pid, p->a ? "A" : "B");
 	document_add(c->document, BLOCK_HEADING, &heading);
 	if (!p->a || !p->b)
 		return;

@@ -56,31 +56,16 @@ static unsigned what_is_known(const struct diff_gpu *gpu, enum diff_gpu_table ta
 	return COUNTED;
 }
 
-/* Where durations are not known, the change is that of the calls in a second. */
-static void row_of_kernel(struct comparer *c, const struct diff_gpu_work *work, unsigned known)
-{
-	const char *unjudged = work->in == (DIFF_IN_A | DIFF_IN_B) ? "too few calls"
-			       : work->in == DIFF_IN_A		   ? "A only"
-								   : "B only";
-
-	document_row(c->document,
-		     DIFF_CHANGE_CELLS(c, known == TIMED ? work->avg_ns : work->calls_per_s),
-		     DIFF_PAIR_CELLS(c, work->avg_ns, diff_add_time),
-		     diff_cell_verdict(c, diff_time_word(work->time), work->time, work->regressed,
-				       unjudged),
-		     diff_cell_both(c, work->share, diff_add_share),
-		     diff_cell_both(c, work->calls_per_s, diff_add_rate),
-		     DIFF_PAIR_CELLS(c, work->calls_per_s, diff_add_rate),
-		     diff_name(c, work->name));
-}
-
 static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 {
 	unsigned known = what_is_known(gpu, DIFF_GPU_KERNELS);
 	size_t shown = 0;
 
 	for (size_t i = 0; i < gpu->works_count && shown < c->functions; i++) {
-		if (diff_gpu_table(gpu->works[i].op) != DIFF_GPU_KERNELS)
+		const struct diff_gpu_work *work = &gpu->works[i];
+		const char *unjudged;
+
+		if (diff_gpu_table(work->op) != DIFF_GPU_KERNELS)
 			continue;
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION, "Kernels");
@@ -93,20 +78,21 @@ static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 					  NUMBERS("Calls/s A", .where = COUNTED),
 					  NUMBERS("Calls/s B", .where = COUNTED), REST("Kernel"));
 		}
-		row_of_kernel(c, &gpu->works[i], known);
+		/* Where durations are not known, the change is that of the calls in a second. */
+		unjudged = work->in == (DIFF_IN_A | DIFF_IN_B) ? "too few calls"
+			   : work->in == DIFF_IN_A	       ? "A only"
+							       : "B only";
+		document_row(c->document,
+			     DIFF_CHANGE_CELLS(c,
+					       known == TIMED ? work->avg_ns : work->calls_per_s),
+			     DIFF_PAIR_CELLS(c, work->avg_ns, diff_add_time),
+			     diff_cell_verdict(c, diff_time_word(work->time), work->time,
+					       work->regressed, unjudged),
+			     diff_cell_both(c, work->share, diff_add_share),
+			     diff_cell_both(c, work->calls_per_s, diff_add_rate),
+			     DIFF_PAIR_CELLS(c, work->calls_per_s, diff_add_rate),
+			     diff_name(c, work->name));
 	}
-}
-
-static void row_of_copy(struct comparer *c, const struct diff_gpu_work *work, unsigned known)
-{
-	document_row(c->document,
-		     DIFF_CHANGE_CELLS(c, known == TIMED ? work->rate : work->bytes_per_s),
-		     DIFF_PAIR_CELLS(c, work->rate, add_bytes_per_s),
-		     diff_cell_both(c, work->share, diff_add_share),
-		     diff_cell_both(c, work->bytes_per_s, diff_add_size),
-		     DIFF_PAIR_CELLS(c, work->bytes_per_s, diff_add_size),
-		     diff_cell_both(c, work->calls_per_s, diff_add_rate),
-		     copy_words(work->op, work->direction), host_memory_words(work->host_memory));
 }
 
 static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
@@ -115,7 +101,8 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 	bool begun = false;
 
 	for (size_t i = 0; i < gpu->works_count; i++) {
-		if (diff_gpu_table(gpu->works[i].op) != DIFF_GPU_COPIES)
+		const struct diff_gpu_work *work = &gpu->works[i];
+		if (diff_gpu_table(work->op) != DIFF_GPU_COPIES)
 			continue;
 		if (!begun) {
 			document_say(c->document, BLOCK_CAPTION,
@@ -131,7 +118,15 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 					  WORDS("Host memory"));
 		}
 		begun = true;
-		row_of_copy(c, &gpu->works[i], known);
+		document_row(c->document,
+			     DIFF_CHANGE_CELLS(c, known == TIMED ? work->rate : work->bytes_per_s),
+			     DIFF_PAIR_CELLS(c, work->rate, add_bytes_per_s),
+			     diff_cell_both(c, work->share, diff_add_share),
+			     diff_cell_both(c, work->bytes_per_s, diff_add_size),
+			     DIFF_PAIR_CELLS(c, work->bytes_per_s, diff_add_size),
+			     diff_cell_both(c, work->calls_per_s, diff_add_rate),
+			     copy_words(work->op, work->direction),
+			     host_memory_words(work->host_memory));
 	}
 }
 

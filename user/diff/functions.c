@@ -46,19 +46,12 @@ static bool is_program(const struct profile_process *process, const char *module
 	       !memcmp(module, process->cmdline + base, length - base);
 }
 
-/* libtorch_cpu.so.2.1 is libtorch_cpu.so */
-static size_t unversioned_length(const char *module)
-{
-	const char *suffix = strstr(module, ".so.");
-
-	return suffix ? (size_t)(suffix - module) + 3 : strlen(module);
-}
-
 static struct side_row side_row(const struct profile_process *process,
 				const struct profile_function *function,
 				const struct profile_row *row)
 {
 	struct side_row side = {.function = function, .row = row, .module = ""};
+	const char *suffix;
 
 	if (function->flags & PERFX_FUNCTION_RANGE)
 		side.module = name_of_source(function->source);
@@ -66,7 +59,9 @@ static struct side_row side_row(const struct profile_process *process,
 		return side;
 	else
 		side.module = function->module_base;
-	side.module_length = unversioned_length(side.module);
+	/* libtorch_cpu.so.2.1 is libtorch_cpu.so */
+	suffix = strstr(side.module, ".so.");
+	side.module_length = suffix ? (size_t)(suffix - side.module) + 3 : strlen(side.module);
 	return side;
 }
 
@@ -289,21 +284,6 @@ static void match_name(struct diff_process *process, const struct side_rows *a, 
 	}
 }
 
-static void match_rows(struct diff_process *process, const struct side_rows *a,
-		       const struct side_rows *b)
-{
-	for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
-		bool is_b = i == a->count ||
-			    (j < b->count && compare_names(&a->rows[i], &b->rows[j]) > 0);
-		const struct side_row *name = is_b ? &b->rows[j] : &a->rows[i];
-		size_t in_a = same_name(a, i, name), in_b = same_name(b, j, name);
-
-		match_name(process, a, i, in_a, b, j, in_b);
-		i += in_a;
-		j += in_b;
-	}
-}
-
 int diff_functions(const struct diff *diff, struct diff_process *process)
 {
 	struct side_rows a = {0}, b = {0};
@@ -315,8 +295,18 @@ int diff_functions(const struct diff *diff, struct diff_process *process)
 		process->functions = calloc(a.count + b.count + 1, sizeof(*process->functions));
 		err = process->functions ? 0 : -ENOMEM;
 	}
-	if (!err)
-		match_rows(process, &a, &b);
+	if (!err) {
+		for (size_t i = 0, j = 0; i < a.count || j < b.count;) {
+			bool is_b = i == a.count ||
+				    (j < b.count && compare_names(&a.rows[i], &b.rows[j]) > 0);
+			const struct side_row *name = is_b ? &b.rows[j] : &a.rows[i];
+			size_t in_a = same_name(&a, i, name), in_b = same_name(&b, j, name);
+
+			match_name(process, &a, i, in_a, &b, j, in_b);
+			i += in_a;
+			j += in_b;
+		}
+	}
 	free(a.rows);
 	free(b.rows);
 	return err;

@@ -68,30 +68,6 @@ static struct side_work kernel_work(const struct profile_gpu_kernel *kernel)
 	return work;
 }
 
-static struct side_work copy_work(const struct profile_gpu_copy *copy)
-{
-	return (struct side_work){.key = {.op = copy->op,
-					  .name = "",
-					  .caller = "",
-					  .direction = copy->direction,
-					  .host_memory = copy->host_memory},
-				  .count = copy->count,
-				  .bytes = copy->bytes,
-				  .total_ns = copy->total_ns};
-}
-
-static struct side_work wait_work(const struct profile *profile,
-				  const struct profile_gpu_sync *sync)
-{
-	const struct profile_function *caller = profile_function(profile, sync->function);
-
-	return (struct side_work){.key = {.op = PERFX_GPU_OP_SYNC,
-					  .name = sync->name,
-					  .caller = caller ? caller->name : ""},
-				  .count = sync->count,
-				  .total_ns = sync->wait_ns};
-}
-
 /* In order, each kind once. */
 static void merge_works(struct side_works *side)
 {
@@ -131,9 +107,26 @@ static int collect_works(struct side_works *side, const struct profile *profile,
 	for (size_t i = 0; i < gpu->kernels_count; i++)
 		side->works[side->count++] = kernel_work(&gpu->kernels[i]);
 	for (size_t i = 0; i < gpu->copies_count; i++)
-		side->works[side->count++] = copy_work(&gpu->copies[i]);
-	for (size_t i = 0; i < gpu->syncs_count; i++)
-		side->works[side->count++] = wait_work(profile, &gpu->syncs[i]);
+		side->works[side->count++] =
+			(struct side_work){.key = {.op = gpu->copies[i].op,
+						   .name = "",
+						   .caller = "",
+						   .direction = gpu->copies[i].direction,
+						   .host_memory = gpu->copies[i].host_memory},
+					   .count = gpu->copies[i].count,
+					   .bytes = gpu->copies[i].bytes,
+					   .total_ns = gpu->copies[i].total_ns};
+	for (size_t i = 0; i < gpu->syncs_count; i++) {
+		const struct profile_function *caller =
+			profile_function(profile, gpu->syncs[i].function);
+
+		side->works[side->count++] =
+			(struct side_work){.key = {.op = PERFX_GPU_OP_SYNC,
+						   .name = gpu->syncs[i].name,
+						   .caller = caller ? caller->name : ""},
+					   .count = gpu->syncs[i].count,
+					   .total_ns = gpu->syncs[i].wait_ns};
+	}
 	merge_works(side);
 	return 0;
 }

@@ -187,17 +187,6 @@ static void add_function(struct composer *c, const struct live_row *live)
 		TEXT(keep_name(c, function ? function_label(function) : "")));
 }
 
-static void add_line(struct composer *c, const struct live_line *live)
-{
-	struct text place = {0};
-
-	location_line(&place, live->line);
-	ADD_ROW(c, TOP_LINES, live->process, VALUE(share_of_period(c, live->on_cpu_ns)),
-		VALUE(share_of_period(c, live->off_cpu_ns)), VALUE(per_s(c, live->samples_count)),
-		VALUE(live->process->pid), TEXT(keep_name(c, text_peek(&place))));
-	text_clear(&place);
-}
-
 static double or_0(double value)
 {
 	return isnan(value) ? 0 : value;
@@ -207,22 +196,6 @@ static double or_0(double value)
 ORDER(by_cpu, struct top_row,
       DESCENDING(or_0(a->cells[LINE_CPU].value), or_0(b->cells[LINE_CPU].value)),
       DESCENDING(or_0(a->cells[LINE_WAITING].value), or_0(b->cells[LINE_WAITING].value)))
-
-static void add_thread(struct composer *c, const struct live_thread *live)
-{
-	struct text wait = {0};
-
-	if (live->longest)
-		document_add_wait(&wait, live->process, live->longest->wait);
-	ADD_ROW(c, TOP_THREADS, live->process, VALUE(live->thread->tid),
-		VALUE(share_of_samples(c, live->on_cpu_ns, live->wall_ns)),
-		VALUE(share_of_samples(c, live->runnable_ns, live->wall_ns)),
-		VALUE(share_of_samples(c, live->blocked_ns, live->wall_ns)),
-		TEXT(keep_name(c, live->thread->comm)),
-		VALUE(live->longest ? (double)live->longest->ns : NAN), VALUE(live->process->pid),
-		TEXT(keep_sentence(c, text_peek(&wait))));
-	text_clear(&wait);
-}
 
 /* The place of a finding among those that are known. NULL: out of memory. */
 static struct top_known *known_of(struct top_past *past, uint64_t key, uint64_t now_ns)
@@ -268,35 +241,6 @@ static const char *details_of(struct composer *c, const struct finding *finding)
 	return kept;
 }
 
-static void add_finding(struct composer *c, struct top_past *past,
-			const struct profile_process *process, const struct finding *finding)
-{
-	struct top_row *row = ADD_ROW(
-		c, TOP_FINDINGS, process,
-		{.value = finding->severity, .text = finding_severity_name(finding->severity)},
-		TEXT(keep_name(c, finding->kind)), VALUE(age_of(c, past, process, finding)),
-		VALUE(process->pid), TEXT(keep_sentence(c, finding->evidence)));
-
-	row->severity = finding->severity;
-	row->details = details_of(c, finding);
-	c->frame->findings_counts[finding->severity]++;
-}
-
-static void add_findings_of(struct composer *c, struct top_past *past,
-			    enum finding_severity severity)
-{
-	const struct live_snapshot *snapshot = c->snapshot;
-
-	for (size_t i = 0; i < snapshot->analysis->processes_count; i++) {
-		const struct process_analysis *of = &snapshot->analysis->processes[i];
-
-		for (size_t k = 0; k < of->findings_count; k++)
-			if (of->findings[k].severity == severity)
-				add_finding(c, past, &snapshot->analyzed->processes[i],
-					    &of->findings[k]);
-	}
-}
-
 static void add_findings(struct composer *c, struct top_past *past)
 {
 	const struct live_snapshot *snapshot = c->snapshot;
@@ -307,8 +251,29 @@ static void add_findings(struct composer *c, struct top_past *past)
 		table->why = "not judged yet";
 		return;
 	}
-	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
-		add_findings_of(c, past, severity);
+	for (enum finding_severity severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
+		for (size_t i = 0; i < snapshot->analysis->processes_count; i++) {
+			const struct process_analysis *of = &snapshot->analysis->processes[i];
+			const struct profile_process *process = &snapshot->analyzed->processes[i];
+
+			for (size_t k = 0; k < of->findings_count; k++) {
+				const struct finding *finding = &of->findings[k];
+				struct top_row *row;
+
+				if (finding->severity != severity)
+					continue;
+				row = ADD_ROW(c, TOP_FINDINGS, process,
+					      {.value = severity,
+					       .text = finding_severity_name(severity)},
+					      TEXT(keep_name(c, finding->kind)),
+					      VALUE(age_of(c, past, process, finding)),
+					      VALUE(process->pid),
+					      TEXT(keep_sentence(c, finding->evidence)));
+				row->severity = severity;
+				row->details = details_of(c, finding);
+				c->frame->findings_counts[severity]++;
+			}
+		}
 	/* the age of a finding starts again when it returns */
 	for (size_t i = 0; i < past->known_count; i++)
 		if (past->known[i].number == snapshot->number)
@@ -408,30 +373,6 @@ static uint64_t point_or_0(uint64_t value)
 	return value == PROFILE_ABSENT ? 0 : value;
 }
 
-/* The series and the phases. */
-static void fill_series(struct top_process *shown, const struct live_process *live)
-{
-	size_t count = live->history_count < LIVE_HISTORY ? live->history_count : LIVE_HISTORY;
-	double sum = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		const struct live_point *point = &live->history[live->history_count - count + i];
-
-		shown->steps.points[i] = point_or_0(point->step_ns);
-		shown->cpu.points[i] = point_or_0(point->cpu_ns);
-		shown->rss.points[i] = point_or_0(point->rss_bytes);
-		shown->live.points[i] = point_or_0(point->live_bytes);
-		shown->gpu.points[i] = point_or_0(point->gpu_busy_ns);
-	}
-	shown->steps.count = shown->cpu.count = count;
-	shown->rss.count = shown->live.count = shown->gpu.count = count;
-	for (size_t i = 0; i < PROFILE_PHASES; i++)
-		sum += (double)live->period_phases[i];
-	shown->has_phases = sum > 0;
-	for (size_t i = 0; i < PROFILE_PHASES && sum > 0; i++)
-		shown->phases[i] = (double)live->period_phases[i] / sum;
-}
-
 /* By the kernels that ran, else as the driver says it of the devices that the process uses. */
 static double gpu_share(const struct composer *c, const struct live_point *last,
 			const struct profile_process *process)
@@ -456,6 +397,8 @@ static void fill_process(struct composer *c, struct top_process *shown,
 	const struct profile_process *process = live->process;
 	const struct live_point *last =
 		live->history_count ? &live->history[live->history_count - 1] : NULL;
+	size_t count;
+	double sum = 0;
 
 	*shown = (struct top_process){.pid = process->pid,
 				      .exited = process->exited,
@@ -471,7 +414,24 @@ static void fill_process(struct composer *c, struct top_process *shown,
 				      .live_bytes = NAN,
 				      .live_domain = PERFX_DOMAIN_INVALID,
 				      .gpu_share = NAN};
-	fill_series(shown, live);
+	/* The series and the phases. */
+	count = live->history_count < LIVE_HISTORY ? live->history_count : LIVE_HISTORY;
+	for (size_t i = 0; i < count; i++) {
+		const struct live_point *point = &live->history[live->history_count - count + i];
+
+		shown->steps.points[i] = point_or_0(point->step_ns);
+		shown->cpu.points[i] = point_or_0(point->cpu_ns);
+		shown->rss.points[i] = point_or_0(point->rss_bytes);
+		shown->live.points[i] = point_or_0(point->live_bytes);
+		shown->gpu.points[i] = point_or_0(point->gpu_busy_ns);
+	}
+	shown->steps.count = shown->cpu.count = count;
+	shown->rss.count = shown->live.count = shown->gpu.count = count;
+	for (size_t i = 0; i < PROFILE_PHASES; i++)
+		sum += (double)live->period_phases[i];
+	shown->has_phases = sum > 0;
+	for (size_t i = 0; i < PROFILE_PHASES && sum > 0; i++)
+		shown->phases[i] = (double)live->period_phases[i] / sum;
 	if (process->memory_count)
 		shown->live_domain = process->memory[0].domain;
 	if (!last)
@@ -497,24 +457,12 @@ static void add_processes(struct composer *c)
 		fill_process(c, &frame->processes[i], &snapshot->processes[i]);
 }
 
-/* Losses of records that the tables would show. */
-static const char *losses_of(struct composer *c)
-{
-	const struct live_totals *totals = &c->snapshot->totals;
-	struct text text = {0};
-
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
-		if (totals->losses[i] && profile_loss_share(c->snapshot->profile, i) > 0)
-			text_printf(&text, "%s%s %s", text.length ? ", " : "",
-				    as_count(totals->losses[i]), name_of_loss(i));
-	return keep_text(c, &text);
-}
-
 static void fill_cost(struct composer *c, struct top_past *past, uint64_t tracer_cpu_ns)
 {
 	const struct live_totals *totals = &c->snapshot->totals;
 	struct top_frame *frame = c->frame;
 	double percent = profile_slowdown_percent(c->snapshot->profile);
+	struct text text = {0};
 
 	frame->slowdown = percent < 0 ? NAN : percent / 100;
 	frame->hits_per_s = per_s(c, totals->hits_count - past->hits_count);
@@ -523,7 +471,12 @@ static void fill_cost(struct composer *c, struct top_past *past, uint64_t tracer
 		past->tracer_cpu_ns ? share_of_period(c, tracer_cpu_ns - past->tracer_cpu_ns) : NAN;
 	past->hits_count = totals->hits_count;
 	past->tracer_cpu_ns = tracer_cpu_ns;
-	frame->losses = losses_of(c);
+	/* Losses of records that the tables would show. */
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		if (totals->losses[i] && profile_loss_share(c->snapshot->profile, i) > 0)
+			text_printf(&text, "%s%s %s", text.length ? ", " : "",
+				    as_count(totals->losses[i]), name_of_loss(i));
+	frame->losses = keep_text(c, &text);
 }
 
 struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct top_past *past,
@@ -542,12 +495,34 @@ struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct to
 	memcpy(frame->tables, tables, sizeof(tables));
 	for (size_t i = 0; i < snapshot->rows_count; i++)
 		add_function(&c, &snapshot->rows[i]);
-	for (size_t i = 0; i < snapshot->lines_count; i++)
-		add_line(&c, &snapshot->lines[i]);
+	for (size_t i = 0; i < snapshot->lines_count; i++) {
+		const struct live_line *live = &snapshot->lines[i];
+		struct text place = {0};
+
+		location_line(&place, live->line);
+		ADD_ROW(&c, TOP_LINES, live->process, VALUE(share_of_period(&c, live->on_cpu_ns)),
+			VALUE(share_of_period(&c, live->off_cpu_ns)),
+			VALUE(per_s(&c, live->samples_count)), VALUE(live->process->pid),
+			TEXT(keep_name(&c, text_peek(&place))));
+		text_clear(&place);
+	}
 	lines = &frame->tables[TOP_LINES];
 	SORT_ITEMS(lines->rows, lines->rows_count, by_cpu);
-	for (size_t i = 0; i < snapshot->threads_count; i++)
-		add_thread(&c, &snapshot->threads[i]);
+	for (size_t i = 0; i < snapshot->threads_count; i++) {
+		const struct live_thread *live = &snapshot->threads[i];
+		struct text wait = {0};
+
+		if (live->longest)
+			document_add_wait(&wait, live->process, live->longest->wait);
+		ADD_ROW(&c, TOP_THREADS, live->process, VALUE(live->thread->tid),
+			VALUE(share_of_samples(&c, live->on_cpu_ns, live->wall_ns)),
+			VALUE(share_of_samples(&c, live->runnable_ns, live->wall_ns)),
+			VALUE(share_of_samples(&c, live->blocked_ns, live->wall_ns)),
+			TEXT(keep_name(&c, live->thread->comm)),
+			VALUE(live->longest ? (double)live->longest->ns : NAN),
+			VALUE(live->process->pid), TEXT(keep_sentence(&c, text_peek(&wait))));
+		text_clear(&wait);
+	}
 	add_findings(&c, past);
 	add_memory(&c);
 	add_processes(&c);

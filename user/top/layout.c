@@ -363,27 +363,6 @@ static void add_gauges(struct top_layout *layout, const struct top_process *proc
 	}
 }
 
-/* Cost and losses of tracing. */
-static void add_cost(struct top_layout *layout, const struct top_frame *frame)
-{
-	struct top_line *line = labelled(layout, "Tracing");
-	struct text lost = {0};
-
-	if (!isnan(frame->slowdown))
-		put_whole(layout, line, TOP_STYLE_PLAIN, "slows it by %s · ",
-			  as_percent(frame->slowdown));
-	if (frame->losses[0])
-		text_printf(&lost, "lost: %s", frame->losses);
-	put(layout, line, lost.length ? TOP_STYLE_MEDIUM : TOP_STYLE_PLAIN,
-	    lost.length ? text_peek(&lost) : "no loss");
-	text_finish(&lost, &layout->failed);
-	put_whole(layout, line, TOP_STYLE_PLAIN, " · %s hits/s",
-		  as_count(u64_of(frame->hits_per_s)));
-	if (!isnan(frame->tracer_share))
-		put_whole(layout, line, TOP_STYLE_PLAIN, " · uses %s of a CPU",
-			  as_percent(frame->tracer_share));
-}
-
 /* Lines that a short screen keeps for the table, with its head, its tabs and the last line. */
 #define BODY_MIN 7
 
@@ -392,6 +371,8 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 {
 	const struct top_process *process = frame ? top_model_process(model, frame) : NULL;
 	size_t room = layout->height > BODY_MIN ? layout->height - BODY_MIN : 1;
+	struct top_line *line;
+	struct text lost = {0};
 
 	add_title(layout, frame, model);
 	if (!frame) {
@@ -409,7 +390,21 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 	} else {
 		put(layout, new_line(layout), TOP_STYLE_DIM, "No process yet.");
 	}
-	add_cost(layout, frame);
+	/* Cost and losses of tracing. */
+	line = labelled(layout, "Tracing");
+	if (!isnan(frame->slowdown))
+		put_whole(layout, line, TOP_STYLE_PLAIN, "slows it by %s · ",
+			  as_percent(frame->slowdown));
+	if (frame->losses[0])
+		text_printf(&lost, "lost: %s", frame->losses);
+	put(layout, line, lost.length ? TOP_STYLE_MEDIUM : TOP_STYLE_PLAIN,
+	    lost.length ? text_peek(&lost) : "no loss");
+	text_finish(&lost, &layout->failed);
+	put_whole(layout, line, TOP_STYLE_PLAIN, " · %s hits/s",
+		  as_count(u64_of(frame->hits_per_s)));
+	if (!isnan(frame->tracer_share))
+		put_whole(layout, line, TOP_STYLE_PLAIN, " · uses %s of a CPU",
+			  as_percent(frame->tracer_share));
 	while (layout->height && layout->lines_count > room)
 		drop_line(layout);
 }
@@ -644,39 +639,6 @@ static const struct key_help keys[] = {
 	{"q Ctrl-C", "end the recording"},
 };
 
-static void add_help(struct top_layout *layout)
-{
-	new_line(layout);
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		struct top_line *line = new_line(layout);
-
-		put(layout, line, TOP_STYLE_PLAIN, "  ");
-		put(layout, line, TOP_STYLE_LABEL, keys[i].keys);
-		pad(layout, line, TOP_STYLE_PLAIN, 22);
-		put(layout, line, TOP_STYLE_PLAIN, keys[i].what);
-	}
-	new_line(layout);
-	put(layout, new_line(layout), TOP_STYLE_DIM,
-	    "  Rates and shares are of the last second: 100 % is one CPU, or one thread.");
-}
-
-static void add_keys(struct top_layout *layout, struct top_line *line)
-{
-	static const struct key_help short_keys[] = {
-		{"h", "Help"},	{"Tab", "View"}, {"s", "Sort"}, {"/", "Filter"},
-		{"p", "Pause"}, {"w", "Write"},	 {"q", "Quit"},
-	};
-
-	for (size_t i = 0; i < sizeof(short_keys) / sizeof(short_keys[0]); i++) {
-		if (utf8_width(short_keys[i].keys) + utf8_width(short_keys[i].what) + 1 >
-		    left_of(layout, line))
-			break;
-		put_whole(layout, line, TOP_STYLE_LABEL, "%s ", short_keys[i].keys);
-		put(layout, line, TOP_STYLE_DIM, short_keys[i].what);
-		pad(layout, line, TOP_STYLE_PLAIN, line ? line->columns + 2 : 0);
-	}
-}
-
 /* A line that is being typed: its end stays visible. */
 static void put_input(struct top_layout *layout, struct top_line *line, const char *input)
 {
@@ -693,6 +655,10 @@ static void put_input(struct top_layout *layout, struct top_line *line, const ch
 
 static void add_last(struct top_layout *layout, const struct top_model *model)
 {
+	static const struct key_help short_keys[] = {
+		{"h", "Help"},	{"Tab", "View"}, {"s", "Sort"}, {"/", "Filter"},
+		{"p", "Pause"}, {"w", "Write"},	 {"q", "Quit"},
+	};
 	struct top_line *line = new_line(layout);
 
 	switch (model->mode) {
@@ -709,7 +675,14 @@ static void add_last(struct top_layout *layout, const struct top_model *model)
 		put(layout, line, TOP_STYLE_LABEL, "any key: back");
 		break;
 	case TOP_BROWSE:
-		add_keys(layout, line);
+		for (size_t i = 0; i < sizeof(short_keys) / sizeof(short_keys[0]); i++) {
+			if (utf8_width(short_keys[i].keys) + utf8_width(short_keys[i].what) + 1 >
+			    left_of(layout, line))
+				break;
+			put_whole(layout, line, TOP_STYLE_LABEL, "%s ", short_keys[i].keys);
+			put(layout, line, TOP_STYLE_DIM, short_keys[i].what);
+			pad(layout, line, TOP_STYLE_PLAIN, line ? line->columns + 2 : 0);
+		}
 		break;
 	}
 }
@@ -728,7 +701,18 @@ void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
 	}
 	add_header(layout, frame, model);
 	if (model->mode == TOP_HELP) {
-		add_help(layout);
+		new_line(layout);
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			struct top_line *line = new_line(layout);
+
+			put(layout, line, TOP_STYLE_PLAIN, "  ");
+			put(layout, line, TOP_STYLE_LABEL, keys[i].keys);
+			pad(layout, line, TOP_STYLE_PLAIN, 22);
+			put(layout, line, TOP_STYLE_PLAIN, keys[i].what);
+		}
+		new_line(layout);
+		put(layout, new_line(layout), TOP_STYLE_DIM,
+		    "  Rates and shares are of the last second: 100 % is one CPU, or one thread.");
 	} else if (frame && layout->height > 3) {
 		add_tabs(layout, frame, model);
 		body = body_end > layout->lines_count ? body_end - layout->lines_count : 0;
@@ -744,24 +728,6 @@ void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
 	add_last(layout, model);
 }
 
-static void add_plain_table(struct top_layout *layout, const struct top_frame *frame,
-			    struct top_model *model)
-{
-	const struct top_table *table = &frame->tables[model->view];
-	bool several = frame->processes_count > 1;
-	unsigned rank = rank_for(table, layout->width, several);
-	const struct top_row **rows;
-	size_t count = top_model_rows(model, frame, &rows);
-
-	new_line(layout);
-	add_head(layout, table, &model->order[model->view], rank, several);
-	for (size_t i = 0; i < count && i < layout->rows_max; i++)
-		add_row(layout, table, rows[i], rank, several, false);
-	if (!count)
-		add_why(layout, table, model);
-	free(rows);
-}
-
 void top_layout_plain(struct top_layout *layout, const struct top_frame *frame)
 {
 	struct top_model model;
@@ -769,8 +735,21 @@ void top_layout_plain(struct top_layout *layout, const struct top_frame *frame)
 	top_model_init(&model);
 	layout->height = 0;
 	add_header(layout, frame, &model);
-	for (model.view = 0; model.view < TOP_VIEWS; model.view++)
-		add_plain_table(layout, frame, &model);
+	for (model.view = 0; model.view < TOP_VIEWS; model.view++) {
+		const struct top_table *table = &frame->tables[model.view];
+		bool several = frame->processes_count > 1;
+		unsigned rank = rank_for(table, layout->width, several);
+		const struct top_row **rows;
+		size_t count = top_model_rows(&model, frame, &rows);
+
+		new_line(layout);
+		add_head(layout, table, &model.order[model.view], rank, several);
+		for (size_t i = 0; i < count && i < layout->rows_max; i++)
+			add_row(layout, table, rows[i], rank, several, false);
+		if (!count)
+			add_why(layout, table, &model);
+		free(rows);
+	}
 }
 
 void top_layout_text(const struct top_layout *layout, struct text *text)

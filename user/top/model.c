@@ -56,16 +56,6 @@ static int compare(const void *a, const void *b, void *ctx)
 	return order ? order : (*x > *y) - (*x < *y);
 }
 
-static void reverse(const struct top_row **rows, size_t count)
-{
-	for (size_t i = 0; i < count / 2; i++) {
-		const struct top_row *row = rows[i];
-
-		rows[i] = rows[count - 1 - i];
-		rows[count - 1 - i] = row;
-	}
-}
-
 size_t top_model_rows(const struct top_model *model, const struct top_frame *frame,
 		      const struct top_row ***rows)
 {
@@ -77,8 +67,14 @@ size_t top_model_rows(const struct top_model *model, const struct top_frame *fra
 	for (size_t i = 0; *rows && i < table->rows_count; i++)
 		if (passes(table, &table->rows[i], model->filter))
 			(*rows)[count++] = &table->rows[i];
-	if (order->column == TOP_NO_SORT && order->reversed)
-		reverse(*rows, count);
+	if (order->column == TOP_NO_SORT && order->reversed) {
+		for (size_t i = 0; i < count / 2; i++) {
+			const struct top_row *row = (*rows)[i];
+
+			(*rows)[i] = (*rows)[count - 1 - i];
+			(*rows)[count - 1 - i] = row;
+		}
+	}
 	if (count && order->column < table->columns_count) {
 		struct sorting by = {.column = order->column,
 				     .is_text = table->columns[order->column].unit == TOP_TEXT,
@@ -231,24 +227,17 @@ static size_t encode(uint32_t code, char bytes[4])
 	return count;
 }
 
-static void remove_last_character(char *input)
-{
-	size_t length = strlen(input);
-
-	while (length && ((unsigned char)input[--length] & 0xc0) == 0x80)
-		continue;
-	input[length] = '\0';
-}
-
 /* A key of a line that is being typed. */
 static void edit_input(char input[TOP_INPUT_MAX], uint32_t key)
 {
 	size_t length = strlen(input);
 	char bytes[4];
 
-	if (key == TOP_KEY_BACKSPACE || key == '\b')
-		remove_last_character(input);
-	else if (key == TOP_KEY_CLEAR)
+	if (key == TOP_KEY_BACKSPACE || key == '\b') {
+		while (length && ((unsigned char)input[--length] & 0xc0) == 0x80)
+			continue;
+		input[length] = '\0';
+	} else if (key == TOP_KEY_CLEAR)
 		input[0] = '\0';
 	else if (key >= ' ' && key < TOP_KEY_UP && length + sizeof(bytes) < TOP_INPUT_MAX) {
 		size_t count = encode(key, bytes);
@@ -256,28 +245,6 @@ static void edit_input(char input[TOP_INPUT_MAX], uint32_t key)
 		memcpy(input + length, bytes, count);
 		input[length + count] = '\0';
 	}
-}
-
-static enum top_action type_filter(struct top_model *model, uint32_t key)
-{
-	if (key == TOP_KEY_ESCAPE)
-		model->filter[0] = '\0';
-	if (key == TOP_KEY_ESCAPE || key == TOP_KEY_ENTER)
-		model->mode = TOP_BROWSE;
-	else
-		edit_input(model->filter, key);
-	model->selected[model->view] = 0;
-	return TOP_NOTHING;
-}
-
-static enum top_action type_path(struct top_model *model, uint32_t key)
-{
-	if (key != TOP_KEY_ESCAPE && key != TOP_KEY_ENTER) {
-		edit_input(model->path, key);
-		return TOP_NOTHING;
-	}
-	model->mode = TOP_BROWSE;
-	return key == TOP_KEY_ENTER && model->path[0] ? TOP_WRITE_REPORT : TOP_NOTHING;
 }
 
 enum top_action top_model_key(struct top_model *model, const struct top_frame *frame, uint32_t key)
@@ -288,9 +255,21 @@ enum top_action top_model_key(struct top_model *model, const struct top_frame *f
 	case TOP_BROWSE:
 		return browse(model, frame, key);
 	case TOP_FILTER:
-		return type_filter(model, key);
+		if (key == TOP_KEY_ESCAPE)
+			model->filter[0] = '\0';
+		if (key == TOP_KEY_ESCAPE || key == TOP_KEY_ENTER)
+			model->mode = TOP_BROWSE;
+		else
+			edit_input(model->filter, key);
+		model->selected[model->view] = 0;
+		return TOP_NOTHING;
 	case TOP_WRITE:
-		return type_path(model, key);
+		if (key != TOP_KEY_ESCAPE && key != TOP_KEY_ENTER) {
+			edit_input(model->path, key);
+			return TOP_NOTHING;
+		}
+		model->mode = TOP_BROWSE;
+		return key == TOP_KEY_ENTER && model->path[0] ? TOP_WRITE_REPORT : TOP_NOTHING;
 	case TOP_HELP:
 		model->mode = TOP_BROWSE;
 		return TOP_NOTHING;

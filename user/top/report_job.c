@@ -151,23 +151,6 @@ void report_job__captured(struct report_job *job, const char *path, int err)
 	clear_job(job);
 }
 
-/* Prints the first line of its stderr, without the program's name. */
-static void say_errors(const struct report_job *job)
-{
-	char line[512];
-	ssize_t count = read(job->errors_fd, line, sizeof(line) - 1);
-	const char *words = line;
-
-	line[count > 0 ? count : 0] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	if (begins_with(line, "perfx-trace: "))
-		words += strlen("perfx-trace: ");
-	if (*words)
-		msg_say("%s", words);
-	else
-		msg_say("%s: not written", job->path);
-}
-
 void report_job__tick(struct report_job *job)
 {
 	int status;
@@ -177,7 +160,20 @@ void report_job__tick(struct report_job *job)
 	job->pid = 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK)
 		msg_say("%s: written", job->path);
-	else
-		say_errors(job);
+	else {
+		/* Prints the first line of its stderr, without the program's name. */
+		char line[512];
+		ssize_t count = read(job->errors_fd, line, sizeof(line) - 1);
+		const char *words = line;
+
+		line[count > 0 ? count : 0] = '\0';
+		line[strcspn(line, "\n")] = '\0';
+		if (begins_with(line, "perfx-trace: "))
+			words += strlen("perfx-trace: ");
+		if (*words)
+			msg_say("%s", words);
+		else
+			msg_say("%s: not written", job->path);
+	}
 	clear_job(job);
 }

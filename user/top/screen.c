@@ -85,22 +85,6 @@ static const struct look looks[TOP_STYLES] = {
 
 static attr_t styles[TOP_STYLES];
 
-static void make_styles(void)
-{
-	bool colors = has_colors() && !getenv("NO_COLOR") && start_color() == OK;
-
-	if (colors)
-		use_default_colors();
-	for (short i = 0; i < TOP_STYLES; i++) {
-		const struct look *look = &looks[i];
-
-		styles[i] = colors ? look->with_color : look->attributes;
-		if (colors && (look->text >= 0 || look->ground >= 0) &&
-		    init_pair((short)(i + 1), look->text, look->ground) == OK)
-			styles[i] |= (attr_t)COLOR_PAIR(i + 1);
-	}
-}
-
 static SCREEN *screen; /* curses has one current screen, too */
 
 bool screen_is_possible(void)
@@ -126,6 +110,7 @@ static void never_stop_output(void)
 bool screen_open(void)
 {
 	struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESETHAND | SA_NODEFER};
+	bool colors;
 
 	if (tcgetattr(STDIN_FILENO, &terminal.settings))
 		return false;
@@ -145,7 +130,17 @@ bool screen_open(void)
 		sigaction(ends[i], &action, &former[i]);
 	interrupt_at_exit(put_back);
 	msg_hold();
-	make_styles();
+	colors = has_colors() && !getenv("NO_COLOR") && start_color() == OK;
+	if (colors)
+		use_default_colors();
+	for (short i = 0; i < TOP_STYLES; i++) {
+		const struct look *look = &looks[i];
+
+		styles[i] = colors ? look->with_color : look->attributes;
+		if (colors && (look->text >= 0 || look->ground >= 0) &&
+		    init_pair((short)(i + 1), look->text, look->ground) == OK)
+			styles[i] |= (attr_t)COLOR_PAIR(i + 1);
+	}
 	cbreak();
 	noecho();
 	never_stop_output();

@@ -51,18 +51,6 @@ static void make_frame(void *ctx, const struct live_snapshot *snapshot)
 	top_frame__free(old);
 }
 
-/* The caller owns the frame. NULL: no new frame since the last call. */
-static struct top_frame *pop_frame(struct top *top)
-{
-	struct top_frame *frame;
-
-	pthread_mutex_lock(&top->lock);
-	frame = top->next;
-	top->next = NULL;
-	pthread_mutex_unlock(&top->lock);
-	return frame;
-}
-
 struct top *top__new(const struct top_options *options, struct live_feed *feed)
 {
 	struct top *top = calloc(1, sizeof(*top));
@@ -238,21 +226,6 @@ static void print_frame(struct top *top, const struct top_frame *frame)
 	}
 }
 
-static void show_frame(struct top *top, struct top_frame *frame)
-{
-	top->frames_count++;
-	if (!top->options.screen)
-		print_frame(top, frame);
-	if (top->model.paused && top->frame) {
-		top_frame__free(frame);
-	} else {
-		top_frame__free(top->frame);
-		top->frame = frame;
-	}
-	if (top->frames_count == top->options.frames_max)
-		top->ended = true;
-}
-
 static void on_tick(void *ctx, uint64_t now_ns)
 {
 	struct top *top = ctx;
@@ -265,10 +238,25 @@ static void on_tick(void *ctx, uint64_t now_ns)
 		open_screen(top);
 	report_job__tick(top->report);
 	live_feed__tick(top->feed, now_ns);
-	frame = pop_frame(top);
+	/* The caller owns the frame. NULL: no new frame since the last call. */
+	pthread_mutex_lock(&top->lock);
+	frame = top->next;
+	top->next = NULL;
+	pthread_mutex_unlock(&top->lock);
 	changes = frame != NULL;
-	if (frame)
-		show_frame(top, frame);
+	if (frame) {
+		top->frames_count++;
+		if (!top->options.screen)
+			print_frame(top, frame);
+		if (top->model.paused && top->frame) {
+			top_frame__free(frame);
+		} else {
+			top_frame__free(top->frame);
+			top->frame = frame;
+		}
+		if (top->frames_count == top->options.frames_max)
+			top->ended = true;
+	}
 	if (!screen_is_open())
 		return;
 	/* also without input: a signal has said that the size has changed */

@@ -54,18 +54,6 @@ struct shown_lines {
 	bool has_source;
 };
 
-static void read_sources(const struct composer *c, struct shown_lines *shown)
-{
-	struct source source = {0};
-
-	for (size_t i = 0; i < shown->count; i++) {
-		shown->sources[i] = source_line(&source, shown->lines[i]->file,
-						shown->lines[i]->line, c->profile->start_unix_ns);
-		shown->has_source |= shown->sources[i] != NULL;
-	}
-	source_clear(&source);
-}
-
 static bool is_own(const struct profile_line *line)
 {
 	const struct profile_frame frame = {.function = line->function,
@@ -103,8 +91,17 @@ static int shown_lines_make(struct shown_lines *shown, const struct composer *c,
 		return -ENOMEM;
 	add_shown(shown, c, p, language, true);
 	add_shown(shown, c, p, language, false);
-	if (c->limits->sources)
-		read_sources(c, shown);
+	if (c->limits->sources) {
+		struct source source = {0};
+
+		for (size_t i = 0; i < shown->count; i++) {
+			shown->sources[i] =
+				source_line(&source, shown->lines[i]->file, shown->lines[i]->line,
+					    c->profile->start_unix_ns);
+			shown->has_source |= shown->sources[i] != NULL;
+		}
+		source_clear(&source);
+	}
 	return 0;
 }
 
@@ -112,19 +109,6 @@ static int shown_lines_make(struct shown_lines *shown, const struct composer *c,
 static const char *cell_sampled(struct composer *c, uint64_t ns)
 {
 	return ns ? document_format(c->document, "≈%s", as_ns(ns)) : "-";
-}
-
-static void compose_line(struct composer *c, const struct profile_line *line, const char *source)
-{
-	struct text text = {0};
-
-	if (source)
-		escape_name(&text, source);
-	document_row(c->document, cell_sampled(c, line->on_cpu_ns),
-		     cell_sampled(c, line->off_cpu_ns), cell_ns(line->calls_ns ?: PROFILE_ABSENT),
-		     cell_bytes(line->allocs_count ? line->alloc_bytes : PROFILE_ABSENT),
-		     cell_count(line->allocs_count ?: PROFILE_ABSENT), cell_line(c, line),
-		     document_words(c->document, &text));
 }
 
 /* The worst lines of one language; how many are left out. */
@@ -144,8 +128,20 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 				  NUMBERS("Allocated", .rank = 1, .where = HAS_MEMORY),
 				  NUMBERS("Allocs", .rank = 3, .where = HAS_MEMORY), REST("Line"),
 				  WORDS("Source", .where = HAS_SOURCE));
-		for (size_t i = 0; i < shown.count; i++)
-			compose_line(c, shown.lines[i], shown.sources[i]);
+		for (size_t i = 0; i < shown.count; i++) {
+			const struct profile_line *line = shown.lines[i];
+			struct text source = {0};
+
+			if (shown.sources[i])
+				escape_name(&source, shown.sources[i]);
+			document_row(c->document, cell_sampled(c, line->on_cpu_ns),
+				     cell_sampled(c, line->off_cpu_ns),
+				     cell_ns(line->calls_ns ?: PROFILE_ABSENT),
+				     cell_bytes(line->allocs_count ? line->alloc_bytes
+								   : PROFILE_ABSENT),
+				     cell_count(line->allocs_count ?: PROFILE_ABSENT),
+				     cell_line(c, line), document_words(c->document, &source));
+		}
 	}
 	for (size_t i = 0; shown.sources && i < shown.count; i++)
 		free(shown.sources[i]);
@@ -323,9 +319,9 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 		}
 		document_printf(c->document, BLOCK_NOTE,
 				"Share: of all threads' CPU time, sampled; Total: with callees%s.",
-				has & HAS_SPINNING ? "; Polls: of that, only polling for other "
-						     "threads"
-						   : "");
+				has & HAS_SPINNING
+					? "; Polls: of that, only polling for other threads"
+					: "");
 		compose_libraries(c, p);
 		if (unnamed)
 			compose_perf_map(c, p);
@@ -436,20 +432,6 @@ const struct profile_frame *stack_line(const struct profile_stack *stack)
 					     PERFX_LANGUAGE_NATIVE);
 }
 
-/* "python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)." */
-static void compose_gil(struct composer *c, const struct profile_process *p,
-			const struct profile_activity *wait)
-{
-	struct text text = {0};
-
-	text_add(&text, "Thread ");
-	add_thread(&text, p, wait->tid);
-	text_printf(&text, " waited %s for ", as_ns(wait->ns));
-	document_add_wait(&text, p, wait);
-	text_add(&text, ".");
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
-}
-
 /* A share of the wall time from which a wait for the GIL is worth a sentence. */
 #define GIL_SHARE     0.01
 #define GIL_SENTENCES 3
@@ -460,11 +442,18 @@ static void compose_gil_waits(struct composer *c, const struct profile_process *
 
 	for (size_t i = 0; i < p->blocked.count && said < GIL_SENTENCES; i++) {
 		const struct profile_activity *wait = &p->blocked.list[i];
+		struct text text = {0};
 
 		if (wait->reason != PERFX_WAIT_GIL ||
 		    (double)wait->ns < GIL_SHARE * (double)profile_wall_ns(p))
 			continue;
-		compose_gil(c, p, wait);
+		/* "python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)." */
+		text_add(&text, "Thread ");
+		add_thread(&text, p, wait->tid);
+		text_printf(&text, " waited %s for ", as_ns(wait->ns));
+		document_add_wait(&text, p, wait);
+		text_add(&text, ".");
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
 		said++;
 	}
 }
@@ -560,25 +549,6 @@ static void add_rivals(struct text *text, const struct profile_process *p,
 	}
 }
 
-static void compose_wait(struct composer *c, const struct profile_process *p,
-			 const struct wait_row *row)
-{
-	const struct profile_stack *stack = row->wait->stack;
-	const struct profile_frame *line = stack_line(stack);
-	struct text thread = {0}, reason = {0};
-
-	if (!line && stack && stack->frames_count)
-		line = stack->frames[0];
-	add_thread(&thread, p, row->wait->tid);
-	if (row->wait->reason == PERFX_WAIT_RUNNABLE)
-		add_rivals(&reason, p, row);
-	else
-		document_add_wait(&reason, p, row->wait);
-	document_row(c->document, cell_ns(row->ns), cell_count(row->count), cell_ns(row->max_ns),
-		     document_words(c->document, &thread), document_words(c->document, &reason),
-		     compose_frame(c, line));
-}
-
 void compose_waits(struct composer *c, const struct profile_process *p)
 {
 	struct wait_row *rows;
@@ -600,8 +570,23 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 			  NUMBERS("Longest", .rank = 3), WORDS("Thread", .cut_end = true),
 			  REST("For", .cut_end = true),
 			  WORDS("In (sampled)", .rank = 1, .where = HAS_STACKS));
-	for (size_t i = 0; i < count && i < c->limits->waits; i++)
-		compose_wait(c, p, &rows[i]);
+	for (size_t i = 0; i < count && i < c->limits->waits; i++) {
+		const struct wait_row *row = &rows[i];
+		const struct profile_stack *stack = row->wait->stack;
+		const struct profile_frame *line = stack_line(stack);
+		struct text thread = {0}, reason = {0};
+
+		if (!line && stack && stack->frames_count)
+			line = stack->frames[0];
+		add_thread(&thread, p, row->wait->tid);
+		if (row->wait->reason == PERFX_WAIT_RUNNABLE)
+			add_rivals(&reason, p, row);
+		else
+			document_add_wait(&reason, p, row->wait);
+		document_row(c->document, cell_ns(row->ns), cell_count(row->count),
+			     cell_ns(row->max_ns), document_words(c->document, &thread),
+			     document_words(c->document, &reason), compose_frame(c, line));
+	}
 	free(rows);
 	document_printf(c->document, BLOCK_NOTE,
 			"Measured, not sampled%s; the times of all threads are added up.%s",
@@ -675,20 +660,6 @@ static void add_quality(struct text *text, const struct profile_stack_quality *q
 			    quality->gone_count == 1 ? "it" : "they");
 }
 
-static void compose_ends(struct composer *c, const struct profile_stack_quality *quality)
-{
-	document_headings(c->document, 0, NUMBERS("Stacks"), NUMBERS("Share"), REST("Ended at"),
-			  WORDS("In"));
-	for (size_t i = 0; i < quality->ends_count; i++) {
-		const struct profile_stack_ends *ends = &quality->ends[i];
-
-		document_row(c->document, cell_count(ends->count),
-			     cell_share(ends->count, quality->taken_count),
-			     meaning_of_stack_end(ends->end),
-			     compose_name(c, ends->module_base[0] ? ends->module_base : "-"));
-	}
-}
-
 void compose_stack_quality(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_stack_quality *quality = &p->stacks;
@@ -708,6 +679,17 @@ void compose_stack_quality(struct composer *c, const struct profile_process *p)
 	}
 	document_say(c->document, BLOCK_SECTION, "Call stacks");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
-	if (quality->known && quality->ends_count)
-		compose_ends(c, quality);
+	if (quality->known && quality->ends_count) {
+		document_headings(c->document, 0, NUMBERS("Stacks"), NUMBERS("Share"),
+				  REST("Ended at"), WORDS("In"));
+		for (size_t i = 0; i < quality->ends_count; i++) {
+			const struct profile_stack_ends *ends = &quality->ends[i];
+
+			document_row(c->document, cell_count(ends->count),
+				     cell_share(ends->count, quality->taken_count),
+				     meaning_of_stack_end(ends->end),
+				     compose_name(c,
+						  ends->module_base[0] ? ends->module_base : "-"));
+		}
+	}
 }

@@ -74,27 +74,6 @@ static void add_part(struct text *text, uint64_t count, const char *what)
 	text_printf(text, "%s call%s %s", as_count(count), count == 1 ? "" : "s", what);
 }
 
-static void compose_attributed(struct composer *c, const struct profile_process *p)
-{
-	const struct profile_compute *compute = &p->compute;
-	double share = roofline_is_cut(p) ? -1 : roofline_attributed(compute);
-	struct text text = {0};
-
-	if (share >= 0)
-		text_printf(&text, "FLOPs known for %s of %s in compute calls", as_percent(share),
-			    as_ns(compute->counted_ns + compute->unread_ns));
-	add_part(&text, compute->cost.counted_count, "measured");
-	add_part(&text, compute->cost.unread_count, "with unreadable arguments");
-	add_part(&text, compute->cost.nested_count, "nested, not double-counted");
-	add_part(&text, compute->cost.opaque_count, "of compiled code with unknown FLOPs");
-	if (compute->opaque_ns)
-		text_printf(&text, " (%s)", as_ns(compute->opaque_ns));
-	add_part(&text, compute->cost.assumed_count,
-		 "of these only counted, with the FLOPs that all measured calls of the function "
-		 "had");
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
-}
-
 static void compose_dtypes(struct composer *c, const struct profile_compute *compute)
 {
 	struct text text = {0};
@@ -173,25 +152,6 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 	document_add(c->document, BLOCK_PLOT, &text);
 }
 
-static void compose_points(struct composer *c, const struct profile_process *p,
-			   const struct roofline_points *found)
-{
-	document_headings(c->document, 0, WORDS(""), NUMBERS("GFLOP/s"), NUMBERS("Of roof"),
-			  NUMBERS("FLOP/B"), WORDS("Type", .rank = 1), WORDS("Bound by"),
-			  REST("Function"));
-	for (size_t i = 0; i < found->count; i++) {
-		const struct roofline *line = &found->points[i].line;
-
-		document_row(c->document, (const char[]){plot_label(i), '\0'},
-			     cell_gflops(line->flops_per_s),
-			     cell_share(u64_of(line->flops_per_s),
-					u64_of(line->attainable_flops_per_s)),
-			     document_format(c->document, "%.3g", line->intensity),
-			     name_of_dtype(line->dtype), roofline_class_name(line->bound) ?: "-",
-			     compose_function(c, p, found->points[i].row->function));
-	}
-}
-
 /* Where a peak is unknown, so is how far it is from it. */
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
@@ -223,7 +183,20 @@ static void compose_roofline(struct composer *c, const struct profile_process *p
 		return;
 	}
 	compose_plot(c, p, &found);
-	compose_points(c, p, &found);
+	document_headings(c->document, 0, WORDS(""), NUMBERS("GFLOP/s"), NUMBERS("Of roof"),
+			  NUMBERS("FLOP/B"), WORDS("Type", .rank = 1), WORDS("Bound by"),
+			  REST("Function"));
+	for (size_t i = 0; i < found.count; i++) {
+		const struct roofline *line = &found.points[i].line;
+
+		document_row(c->document, (const char[]){plot_label(i), '\0'},
+			     cell_gflops(line->flops_per_s),
+			     cell_share(u64_of(line->flops_per_s),
+					u64_of(line->attainable_flops_per_s)),
+			     document_format(c->document, "%.3g", line->intensity),
+			     name_of_dtype(line->dtype), roofline_class_name(line->bound) ?: "-",
+			     compose_function(c, p, found.points[i].row->function));
+	}
 	compose_roofs(c, found.roofs, found.roofs_count);
 }
 
@@ -241,23 +214,6 @@ static int by_total(const void *left, const void *right)
 	const struct profile_row *b = *(const struct profile_row *const *)right;
 
 	return DESCENDING(a->total_ns, b->total_ns) ?: ASCENDING(a->function, b->function);
-}
-
-static void compose_range(struct composer *c, const struct profile_process *p,
-			  const struct profile_row *row)
-{
-	struct roofline line = roofline_of_row(c->profile, p, row);
-	bool has_roof = line.flops_per_s >= 0 && line.attainable_flops_per_s > 0;
-
-	document_row(
-		c->document, row->timed_count ? cell_ns(row->total_ns) : "-",
-		cell_count(row->calls_count), cell_flops(&row->inclusive),
-		cell_gflops(line.flops_per_s),
-		cell_bytes(row->inclusive.bytes + row->inclusive.moved_bytes),
-		has_roof ? cell_share(u64_of(line.flops_per_s), u64_of(line.attainable_flops_per_s))
-			 : "-",
-		document_format(c->document, line.intensity < 0 ? "-" : "%.3g", line.intensity),
-		roofline_class_name(line.bound) ?: "-", compose_function(c, p, row->function));
 }
 
 static void compose_ranges(struct composer *c, const struct profile_process *p)
@@ -285,8 +241,23 @@ static void compose_ranges(struct composer *c, const struct profile_process *p)
 				  NUMBERS("Of roof", .rank = 1), NUMBERS("FLOP/B"),
 				  WORDS("Bound by"), REST("Range"));
 	}
-	for (size_t i = 0; i < count && i < c->limits->functions; i++)
-		compose_range(c, p, rows[i]);
+	for (size_t i = 0; i < count && i < c->limits->functions; i++) {
+		const struct profile_row *row = rows[i];
+		struct roofline line = roofline_of_row(c->profile, p, row);
+		bool has_roof = line.flops_per_s >= 0 && line.attainable_flops_per_s > 0;
+
+		document_row(c->document, row->timed_count ? cell_ns(row->total_ns) : "-",
+			     cell_count(row->calls_count), cell_flops(&row->inclusive),
+			     cell_gflops(line.flops_per_s),
+			     cell_bytes(row->inclusive.bytes + row->inclusive.moved_bytes),
+			     has_roof ? cell_share(u64_of(line.flops_per_s),
+						   u64_of(line.attainable_flops_per_s))
+				      : "-",
+			     document_format(c->document, line.intensity < 0 ? "-" : "%.3g",
+					     line.intensity),
+			     roofline_class_name(line.bound) ?: "-",
+			     compose_function(c, p, row->function));
+	}
 	free(rows);
 }
 
@@ -308,22 +279,29 @@ static const char *cell_rate(struct document *document, uint64_t bytes, uint64_t
 	return document_format(document, "%.3g", (double)bytes / (double)wall_ns);
 }
 
-static void compose_row(struct composer *c, const struct profile_process *p,
-			const struct profile_row *row)
+static void compose_collectives(struct composer *c, const struct profile_process *p)
 {
-	const struct profile_cost *cost = &row->cost;
-	uint64_t bus_bytes = profile_bus_known(cost) ? cost->bus_bytes : PROFILE_ABSENT;
-
-	document_row(c->document, cell_bytes(cost->moved_bytes), cell_bytes(bus_bytes),
-		     cell_rate(c->document, cost->moved_bytes, profile_wall_ns(p)),
-		     cell_rate(c->document, bus_bytes, profile_wall_ns(p)),
-		     cell_count(cost->counted_count), compose_function(c, p, row->function));
-}
-
-static void compose_note(struct composer *c, bool all_known)
-{
+	bool all_known = true;
 	struct text text = {0};
 
+	if (!p->compute.cost.moved_bytes)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Bytes moved between ranks");
+	document_headings(c->document, 0, NUMBERS("Bytes"), NUMBERS("Bus bytes"), NUMBERS("GB/s"),
+			  NUMBERS("Bus GB/s"), NUMBERS("Calls", .rank = 1), REST("Function"));
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_cost *cost = &p->rows[i].cost;
+		uint64_t bus_bytes = profile_bus_known(cost) ? cost->bus_bytes : PROFILE_ABSENT;
+
+		if (!cost->moved_bytes)
+			continue;
+		document_row(c->document, cell_bytes(cost->moved_bytes), cell_bytes(bus_bytes),
+			     cell_rate(c->document, cost->moved_bytes, profile_wall_ns(p)),
+			     cell_rate(c->document, bus_bytes, profile_wall_ns(p)),
+			     cell_count(cost->counted_count),
+			     compose_function(c, p, p->rows[i].function));
+		all_known = all_known && profile_bus_known(cost);
+	}
 	text_add(&text, "GB/s are averages over the whole recording: these calls return once the "
 			"transfer is enqueued, so that their own time gives no bandwidth. Bus "
 			"bytes pass the busiest link: for an all-reduce, 2(n-1)/n of its bytes.");
@@ -333,26 +311,12 @@ static void compose_note(struct composer *c, bool all_known)
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
-static void compose_collectives(struct composer *c, const struct profile_process *p)
-{
-	bool all_known = true;
-
-	if (!p->compute.cost.moved_bytes)
-		return;
-	document_say(c->document, BLOCK_CAPTION, "Bytes moved between ranks");
-	document_headings(c->document, 0, NUMBERS("Bytes"), NUMBERS("Bus bytes"), NUMBERS("GB/s"),
-			  NUMBERS("Bus GB/s"), NUMBERS("Calls", .rank = 1), REST("Function"));
-	for (size_t i = 0; i < p->rows_count; i++) {
-		if (!p->rows[i].cost.moved_bytes)
-			continue;
-		compose_row(c, p, &p->rows[i]);
-		all_known = all_known && profile_bus_known(&p->rows[i].cost);
-	}
-	compose_note(c, all_known);
-}
-
 void compose_compute(struct composer *c, const struct profile_process *p)
 {
+	const struct profile_compute *compute = &p->compute;
+	double share = roofline_is_cut(p) ? -1 : roofline_attributed(compute);
+	struct text text = {0};
+
 	if (!p->compute.measured)
 		return;
 	if (c->limits->brief && !p->compute.cost.flops)
@@ -363,7 +327,19 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 		compose_rate(c, p);
 	if (c->limits->brief)
 		return;
-	compose_attributed(c, p);
+	if (share >= 0)
+		text_printf(&text, "FLOPs known for %s of %s in compute calls", as_percent(share),
+			    as_ns(compute->counted_ns + compute->unread_ns));
+	add_part(&text, compute->cost.counted_count, "measured");
+	add_part(&text, compute->cost.unread_count, "with unreadable arguments");
+	add_part(&text, compute->cost.nested_count, "nested, not double-counted");
+	add_part(&text, compute->cost.opaque_count, "of compiled code with unknown FLOPs");
+	if (compute->opaque_ns)
+		text_printf(&text, " (%s)", as_ns(compute->opaque_ns));
+	add_part(&text, compute->cost.assumed_count,
+		 "of these only counted, with the FLOPs that all measured calls of the function "
+		 "had");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
 	compose_details(c, "Compute by type, source and function, roofline");
 	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);

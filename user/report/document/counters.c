@@ -50,31 +50,12 @@ static void compose_rows(struct composer *c, const struct profile_process *p,
 	}
 }
 
-static void compose_note(struct composer *c, const struct profile_process *p, uint64_t calls_count,
-			 uint64_t missed_count)
-{
-	struct text text = {0};
-
-	text_add(&text, "A function's counts are those of the calling threads, callees included; "
-			"work that other threads do for it is only in the line of all threads.");
-	if (missed_count)
-		text_printf(&text,
-			    " %s of %s calls are not included: their threads were too new, or the "
-			    "hardware counters were in use.",
-			    as_count(missed_count), as_count(missed_count + calls_count));
-	if (perf_share(&p->perf) < 0.995)
-		text_printf(&text,
-			    " The hardware counters were available for %.0f %% of the time; values "
-			    "of all threads are scaled up.",
-			    perf_share(&p->perf) * 100);
-	document_add(c->document, BLOCK_NOTE, &text);
-}
-
 static void compose_table(struct composer *c, const struct profile_process *p)
 {
 	struct flops_check flops = flops_check_of_process(c->profile, p);
 	uint64_t calls_count = 0, missed_count = 0;
 	unsigned shown = 0;
+	struct text text = {0};
 
 	document_say(c->document, BLOCK_CAPTION, "Perf counters");
 	document_headings(c->document, 0, NUMBERS("Value"), NUMBERS("Per call", .rank = 1),
@@ -94,7 +75,19 @@ static void compose_table(struct composer *c, const struct profile_process *p)
 		flops = flops_check_of_row(c->profile, &p->rows[i]);
 		compose_rows(c, p, perf->values, perf->calls_count, &flops, &p->rows[i]);
 	}
-	compose_note(c, p, calls_count, missed_count);
+	text_add(&text, "A function's counts are those of the calling threads, callees included; "
+			"work that other threads do for it is only in the line of all threads.");
+	if (missed_count)
+		text_printf(&text,
+			    " %s of %s calls are not included: their threads were too new, or the "
+			    "hardware counters were in use.",
+			    as_count(missed_count), as_count(missed_count + calls_count));
+	if (perf_share(&p->perf) < 0.995)
+		text_printf(&text,
+			    " The hardware counters were available for %.0f %% of the time; values "
+			    "of all threads are scaled up.",
+			    perf_share(&p->perf) * 100);
+	document_add(c->document, BLOCK_NOTE, &text);
 }
 
 static bool has_perf_counters(const struct profile_process *p)
@@ -135,26 +128,22 @@ void compose_counters(struct composer *c, const struct profile_process *p)
 /* Of a bar's height above 0, in spark's integers. */
 #define COURSE_HEIGHT 1000
 
-/* "0.3125" "-12.3 M" "1.5e-07" */
-static void format_number(char *buffer, size_t size, double number)
-{
-	if (isnan(number))
-		snprintf(buffer, size, "-");
-	else if (isinf(number))
-		snprintf(buffer, size, number > 0 ? "∞" : "-∞");
-	else if (fabs(number) < 1e6 || fabs(number) >= 1e18)
-		snprintf(buffer, size, "%.4g", number);
-	else
-		snprintf(buffer, size, "%s%s", number < 0 ? "-" : "", as_si(fabs(number), ""));
-	if (fabs(number) < 1e6 && fabs(number) >= 1e4)
-		snprintf(buffer, size, "%.6g", number);
-}
-
 static const char *cell_number(struct composer *c, double number, const char *unit)
 {
 	char buffer[UNITS_MAX * 2];
 
-	format_number(buffer, sizeof(buffer), number);
+	/* "0.3125" "-12.3 M" "1.5e-07" */
+	if (isnan(number))
+		snprintf(buffer, sizeof(buffer), "-");
+	else if (isinf(number))
+		snprintf(buffer, sizeof(buffer), number > 0 ? "∞" : "-∞");
+	else if (fabs(number) < 1e6 || fabs(number) >= 1e18)
+		snprintf(buffer, sizeof(buffer), "%.4g", number);
+	else
+		snprintf(buffer, sizeof(buffer), "%s%s", number < 0 ? "-" : "",
+			 as_si(fabs(number), ""));
+	if (fabs(number) < 1e6 && fabs(number) >= 1e4)
+		snprintf(buffer, sizeof(buffer), "%.6g", number);
 	return document_format(c->document, "%s%s", buffer, isnan(number) ? "" : unit);
 }
 
@@ -185,20 +174,6 @@ static const char *cell_course(struct composer *c, const struct profile_process 
 	if (most > least)
 		spark(&text, heights, COURSE_COLUMNS);
 	return document_words(c->document, &text);
-}
-
-static void compose_value(struct composer *c, const struct profile_process *p,
-			  const struct profile_user_value *value)
-{
-	bool any = value->lowest <= value->highest, summed = any || value->lost_count;
-
-	document_row(c->document, cell_number(c, value->value, ""),
-		     cell_number(c, summed ? value->sum : NAN, ""),
-		     cell_number(c, summed ? value->rate : NAN, " /s"),
-		     cell_number(c, any ? value->lowest : NAN, ""),
-		     cell_number(c, any ? value->highest : NAN, ""),
-		     cell_count(value->samples_count), cell_course(c, p, value),
-		     compose_name(c, value->name));
 }
 
 /* Samples that are missing in the table's numbers. */
@@ -239,7 +214,17 @@ void compose_values(struct composer *c, const struct profile_process *p)
 			  NUMBERS("Rate", .rank = 1), NUMBERS("Lowest", .rank = 1),
 			  NUMBERS("Highest", .rank = 1), NUMBERS("Samples"),
 			  WORDS("Trend", .rank = 3), REST("Name"));
-	for (size_t i = 0; i < p->values_count && i < c->limits->functions; i++)
-		compose_value(c, p, &p->values[i]);
+	for (size_t i = 0; i < p->values_count && i < c->limits->functions; i++) {
+		const struct profile_user_value *value = &p->values[i];
+		bool any = value->lowest <= value->highest, summed = any || value->lost_count;
+
+		document_row(c->document, cell_number(c, value->value, ""),
+			     cell_number(c, summed ? value->sum : NAN, ""),
+			     cell_number(c, summed ? value->rate : NAN, " /s"),
+			     cell_number(c, any ? value->lowest : NAN, ""),
+			     cell_number(c, any ? value->highest : NAN, ""),
+			     cell_count(value->samples_count), cell_course(c, p, value),
+			     compose_name(c, value->name));
+	}
 	compose_values_note(c, p);
 }

@@ -43,17 +43,6 @@ void compose_process_energy(struct composer *c, const struct profile_process *p)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-static void add_host(struct text *text, const struct profile_host_energy *energy)
-{
-	double joules = (double)energy->host_uj / 1e6;
-
-	text_add(text, "Processors and memory of the host used ");
-	add_si(text, joules, "J");
-	text_add(text, " (");
-	add_si(text, joules * 1e9 / (double)energy->host_ns, "W");
-	text_add(text, ")");
-}
-
 void compose_energy(struct composer *c)
 {
 	const struct profile_host_energy *energy = &c->profile->energy;
@@ -64,8 +53,15 @@ void compose_energy(struct composer *c)
 	if (!host && !gpu)
 		return;
 	document_say(c->document, BLOCK_HEADING, "Energy");
-	if (host)
-		add_host(&text, energy);
+	if (host) {
+		double joules = (double)energy->host_uj / 1e6;
+
+		text_add(&text, "Processors and memory of the host used ");
+		add_si(&text, joules, "J");
+		text_add(&text, " (");
+		add_si(&text, joules * 1e9 / (double)energy->host_ns, "W");
+		text_add(&text, ")");
+	}
 	if (gpu) {
 		text_add(&text, host ? ", the GPUs " : "The GPUs used ");
 		add_si(&text, (double)energy->gpu_mj / 1e3, "J");

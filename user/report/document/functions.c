@@ -234,18 +234,6 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 	return sampled_count;
 }
 
-static void add_reduced(struct text *text, const struct profile *profile,
-			const struct profile_process *p)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < p->rows_count && !any; i++)
-		any = is_reduced(profile, &p->rows[i]);
-	if (any)
-		text_add(text, " ≥: the overhead budget stopped timing these functions or counting "
-			       "their calls.");
-}
-
 /* Called by traced functions at all? */
 static bool has_traced_caller(const struct profile_row *row)
 {
@@ -300,15 +288,6 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 		    as_si(roof.flops_per_s, "FLOP/s"), name_of_dtype(roof.dtype));
 }
 
-/* Threads that wait, and goroutines, can be in more calls at once than there are CPUs. */
-static void add_self_share(struct text *text, const struct profile_process *p)
-{
-	text_add(text, "Self % is of the process's wall time; threads add up.");
-	if (p->rows_count && !profile_row_overlaps(&p->rows[0], profile_wall_ns(p)) &&
-	    begins_with(as_share(share_of_wall(p, p->rows[0].self_ns)), "×"))
-		text_add(text, " ×: calls at once, on average.");
-}
-
 /* What became of calls that are not in all numbers. */
 static void add_call_losses(struct text *text, const struct profile_process *p)
 {
@@ -339,13 +318,21 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 {
 	bool brief = c->limits->brief, dispatches = false;
 	struct text text = {0};
+	bool any = false;
 
-	add_self_share(&text, p);
-	add_reduced(&text, c->profile, p);
+	/* Threads that wait, and goroutines, can be in more calls at once than there are CPUs. */
+	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	if (p->rows_count && !profile_row_overlaps(&p->rows[0], profile_wall_ns(p)) &&
+	    begins_with(as_share(share_of_wall(p, p->rows[0].self_ns)), "×"))
+		text_add(&text, " ×: calls at once, on average.");
+	for (size_t i = 0; i < p->rows_count && !any; i++)
+		any = is_reduced(c->profile, &p->rows[i]);
+	if (any)
+		text_add(&text, " ≥: the overhead budget stopped timing these functions or "
+				"counting their calls.");
 	if (sampled_count)
-		text_add(&text,
-			 " ≈: operators that no probe times, by samples on a CPU; their time "
-			 "is also in (untraced), ranges and the backward pass.");
+		text_add(&text, " ≈: operators that no probe times, by samples on a CPU; their "
+				"time is also in (untraced), ranges and the backward pass.");
 	add_untraced(&text, p, !brief);
 	if (!brief)
 		add_call_losses(&text, p);
@@ -370,23 +357,6 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 #define CALLERS_SHOWN  8
 #define PARALLEL_SHOWN 10
 
-/* The Python lines behind the calls. */
-static void compose_python_callers(struct composer *c, const struct profile_row *row)
-{
-	if (!row->python_callers_count)
-		return;
-	document_headings(c->document, 0, NUMBERS("Calls"), NUMBERS("Total"), REST("Python line"));
-	for (size_t i = 0; i < row->python_callers_count && i < CALLERS_SHOWN; i++) {
-		const struct profile_python_caller *caller = &row->python_callers[i];
-
-		document_row(c->document, cell_count(caller->calls_count),
-			     cell_ns(row->timed_count ? caller->total_ns : PROFILE_ABSENT),
-			     compose_frame(c, caller->frame));
-	}
-	if (row->python_callers_count > CALLERS_SHOWN)
-		compose_left_out(c, row->python_callers_count - CALLERS_SHOWN, "", "JSON");
-}
-
 static void compose_callers_of(struct composer *c, const struct profile_process *p,
 			       const struct profile_row *row)
 {
@@ -406,7 +376,19 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 	}
 	if (row->callers_count > CALLERS_SHOWN)
 		compose_left_out(c, row->callers_count - CALLERS_SHOWN, "", "JSON");
-	compose_python_callers(c, row);
+	/* The Python lines behind the calls. */
+	if (!row->python_callers_count)
+		return;
+	document_headings(c->document, 0, NUMBERS("Calls"), NUMBERS("Total"), REST("Python line"));
+	for (size_t i = 0; i < row->python_callers_count && i < CALLERS_SHOWN; i++) {
+		const struct profile_python_caller *caller = &row->python_callers[i];
+
+		document_row(c->document, cell_count(caller->calls_count),
+			     cell_ns(row->timed_count ? caller->total_ns : PROFILE_ABSENT),
+			     compose_frame(c, caller->frame));
+	}
+	if (row->python_callers_count > CALLERS_SHOWN)
+		compose_left_out(c, row->python_callers_count - CALLERS_SHOWN, "", "JSON");
 }
 
 static void compose_callers(struct composer *c, const struct profile_process *p)
@@ -445,11 +427,10 @@ static void compose_parallel(struct composer *c, const struct profile_process *p
 			     cell_ns(functions->list[i].total_ns),
 			     compose_function(c, p, functions->list[i].function));
 	}
-	document_say(
-		c->document, BLOCK_NOTE,
-		"≈ is sampled: the time that the calling thread and its pool worked during the "
-		"calls, without polling for each other, over the time of the calls. Efficiency "
-		"is that over the number of threads.");
+	document_say(c->document, BLOCK_NOTE,
+		     "≈ is sampled: the time that the calling thread and its pool worked during "
+		     "the calls, without polling for each other, over the time of the calls. "
+		     "Efficiency is that over the number of threads.");
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 

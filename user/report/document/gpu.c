@@ -90,19 +90,6 @@ static void add_throttle(struct text *text, const struct profile_gpu_device *dev
 	text_add(text, ")");
 }
 
-static void add_memory(struct text *text, const struct profile_gpu_place *place)
-{
-	const struct profile_gpu_series *used = &place->device->metrics[PROFILE_GPU_MEMORY_USED];
-
-	if (used->max != PROFILE_ABSENT) {
-		text_printf(text, " · memory %s at most", as_bytes(used->max));
-		if (place->device->facts.memory_bytes)
-			text_printf(text, " of %s", as_bytes(place->device->facts.memory_bytes));
-	}
-	if (place->memory_bytes.max != PROFILE_ABSENT)
-		text_printf(text, ", by this process %s", as_bytes(place->memory_bytes.max));
-}
-
 static void add_permille(struct text *text, const char *title,
 			 const struct profile_gpu_series *metric)
 {
@@ -115,6 +102,7 @@ static void compose_device(struct composer *c, const struct profile_gpu_place *p
 	const struct profile_gpu_device *device = place->device;
 	const struct profile_gpu_series *metrics = device->metrics;
 	struct text text = {0};
+	const struct profile_gpu_series *used = &metrics[PROFILE_GPU_MEMORY_USED];
 
 	text_printf(&text, "device %u", device->index);
 	if (*device->name) {
@@ -125,7 +113,13 @@ static void compose_device(struct composer *c, const struct profile_gpu_place *p
 		text_printf(&text, " · utilization %llu %% (max %llu %%)",
 			    (unsigned long long)metrics[PROFILE_GPU_UTILISATION].avg,
 			    (unsigned long long)metrics[PROFILE_GPU_UTILISATION].max);
-	add_memory(&text, place);
+	if (used->max != PROFILE_ABSENT) {
+		text_printf(&text, " · memory %s at most", as_bytes(used->max));
+		if (place->device->facts.memory_bytes)
+			text_printf(&text, " of %s", as_bytes(place->device->facts.memory_bytes));
+	}
+	if (place->memory_bytes.max != PROFILE_ABSENT)
+		text_printf(&text, ", by this process %s", as_bytes(place->memory_bytes.max));
 	if (metrics[PROFILE_GPU_POWER].avg != PROFILE_ABSENT)
 		text_printf(&text, " · %.0f W on average",
 			    (double)metrics[PROFILE_GPU_POWER].avg / 1000);
@@ -332,12 +326,11 @@ static void compose_limits(struct composer *c, const struct profile_gpu *gpu)
 	struct text text = {0};
 
 	if (gpu->timed && gpu->overflow_count)
-		text_printf(
-			&text,
-			"%s of %s activities are known as sums only (--gpu-max-events): they are "
-			"in the tables, not in busy time, gaps and functions. ",
-			as_count(gpu->overflow_count),
-			as_count(gpu->overflow_count + gpu->activities_count));
+		text_printf(&text,
+			    "%s of %s activities are known as sums only (--gpu-max-events): they "
+			    "are in the tables, not in busy time, gaps and functions. ",
+			    as_count(gpu->overflow_count),
+			    as_count(gpu->overflow_count + gpu->activities_count));
 	if (gpu->timed && gpu->unlinked_count)
 		text_printf(&text, "The caller of %s of %s activities is not known. ",
 			    as_count(gpu->unlinked_count), as_count(gpu->activities_count));
@@ -345,11 +338,10 @@ static void compose_limits(struct composer *c, const struct profile_gpu *gpu)
 		text_printf(&text, "%s records of the GPU were dropped. ",
 			    as_count(gpu->dropped_count));
 	if (gpu->called_until_ns)
-		text_printf(
-			&text,
-			"Launches, copies and waits are counted in full until %s only: then the "
-			"overhead budget removed probes on them (--max-overhead). ",
-			as_ns(profile_since_start(c->profile, gpu->called_until_ns)));
+		text_printf(&text,
+			    "Launches, copies and waits are counted in full until %s only: then "
+			    "the overhead budget removed probes on them (--max-overhead). ",
+			    as_ns(profile_since_start(c->profile, gpu->called_until_ns)));
 	if (!gpu->timed && gpu->launches_count)
 		text_add(&text, "Launches and copies are counted at their calls; --gpu 1 also "
 				"records how long kernels run. ");

@@ -129,31 +129,13 @@ static struct allocating place_of_hotspot(struct composer *c, const struct profi
 				   .oldest_ns = h->oldest_ns};
 }
 
-/* One of those with the same words. */
-static void merge_places(struct places *s)
-{
-	size_t merged = 0;
-
-	qsort(s->places, s->count, sizeof(*s->places), by_words);
-	for (size_t i = 0; i < s->count; i++) {
-		struct allocating *place = &s->places[i];
-
-		if (merged && !strcmp(s->places[merged - 1].words, place->words)) {
-			add_place(&s->places[merged - 1], place);
-			free(place->words);
-		} else {
-			s->places[merged++] = *place;
-		}
-	}
-	s->count = merged;
-}
-
 /* The places of a domain, the largest first. None, and the document has failed: memory is out. */
 static struct places places_of(struct composer *c, const struct profile_memory *memory,
 			       const struct memory_analysis *analysis, bool with_function)
 {
 	struct places s = {.places = calloc(memory->hotspots_count + 1, sizeof(*s.places))};
 	bool failed = !s.places;
+	size_t merged = 0;
 
 	while (!failed && s.count < memory->hotspots_count) {
 		s.places[s.count] = place_of_hotspot(c, memory, analysis, s.count, with_function);
@@ -164,7 +146,19 @@ static struct places places_of(struct composer *c, const struct profile_memory *
 		places_clear(&s);
 		return s;
 	}
-	merge_places(&s);
+	/* One of those with the same words. */
+	qsort(s.places, s.count, sizeof(*s.places), by_words);
+	for (size_t i = 0; i < s.count; i++) {
+		struct allocating *place = &s.places[i];
+
+		if (merged && !strcmp(s.places[merged - 1].words, place->words)) {
+			add_place(&s.places[merged - 1], place);
+			free(place->words);
+		} else {
+			s.places[merged++] = *place;
+		}
+	}
+	s.count = merged;
 	qsort(s.places, s.count, sizeof(*s.places), by_bytes);
 	return s;
 }
@@ -185,20 +179,6 @@ struct rows {
 	const struct allocating **rows;
 	size_t rows_count;
 };
-
-/* The first ones, then leaks. */
-static void select_rows(struct rows *s, size_t limit)
-{
-	size_t below = 0;
-
-	for (size_t i = 0; i < s->places.count; i++) {
-		const struct allocating *place = &s->places.places[i];
-
-		if (i >= limit && (!place->trend.leak || below++ >= LEAKS_BELOW))
-			continue;
-		s->rows[s->rows_count++] = place;
-	}
-}
 
 static const char *cell_function(struct composer *c, const struct profile_process *p,
 				 const struct profile_hotspot *hotspot)
@@ -240,21 +220,6 @@ static void compose_held(struct composer *c, const struct rows *s)
 			     cell_bytes(row->allocated_bytes), cell_count(row->allocs_count),
 			     cell_share(row->temporary_count, row->allocs_count),
 			     cell_where(c, row), cell_function(c, s->process, row->largest));
-	}
-}
-
-/* Allocations, where frees are not seen. */
-static void compose_allocated(struct composer *c, const struct rows *s)
-{
-	document_headings(c->document, 0, NUMBERS("Allocated"), NUMBERS("Share"), NUMBERS("Allocs"),
-			  REST("Where", .cut_end = true), WORDS("Function", .rank = 1));
-	for (size_t i = 0; i < s->rows_count; i++) {
-		const struct allocating *row = s->rows[i];
-
-		document_row(c->document, cell_bytes(row->allocated_bytes),
-			     cell_share(row->allocated_bytes, s->memory->allocated_bytes.value),
-			     cell_count(row->allocs_count), cell_where(c, row),
-			     cell_function(c, s->process, row->largest));
 	}
 }
 
@@ -322,20 +287,11 @@ static void compose_stacks(struct composer *c, const struct rows *s)
 		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-static void compose_rows(struct composer *c, const struct rows *s)
-{
-	if (memory_sees_frees(s->memory))
-		compose_held(c, s);
-	else
-		compose_allocated(c, s);
-	compose_left_out(c, s->places.count - s->rows_count, " place", "JSON");
-	compose_stacks(c, s);
-}
-
 void compose_hotspots(struct composer *c, const struct profile_process *p,
 		      const struct profile_memory *memory, const struct memory_analysis *analysis)
 {
 	struct rows s = {.process = p, .memory = memory};
+	size_t below = 0;
 
 	if (c->limits->charts && memory->hotspots_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_PLACES,
@@ -347,9 +303,35 @@ void compose_hotspots(struct composer *c, const struct profile_process *p,
 		return;
 	}
 	s.places = places_of(c, memory, analysis, true);
-	select_rows(&s, c->limits->hotspots);
-	if (s.rows_count)
-		compose_rows(c, &s);
+	/* The first ones, then leaks. */
+	for (size_t i = 0; i < s.places.count; i++) {
+		const struct allocating *place = &s.places.places[i];
+
+		if (i >= c->limits->hotspots && (!place->trend.leak || below++ >= LEAKS_BELOW))
+			continue;
+		s.rows[s.rows_count++] = place;
+	}
+	if (s.rows_count) {
+		if (memory_sees_frees(s.memory))
+			compose_held(c, &s);
+		else {
+			/* Allocations, where frees are not seen. */
+			document_headings(c->document, 0, NUMBERS("Allocated"), NUMBERS("Share"),
+					  NUMBERS("Allocs"), REST("Where", .cut_end = true),
+					  WORDS("Function", .rank = 1));
+			for (size_t i = 0; i < s.rows_count; i++) {
+				const struct allocating *row = s.rows[i];
+
+				document_row(c->document, cell_bytes(row->allocated_bytes),
+					     cell_share(row->allocated_bytes,
+							s.memory->allocated_bytes.value),
+					     cell_count(row->allocs_count), cell_where(c, row),
+					     cell_function(c, s.process, row->largest));
+			}
+		}
+		compose_left_out(c, s.places.count - s.rows_count, " place", "JSON");
+		compose_stacks(c, &s);
+	}
 	places_clear(&s.places);
 	free(s.rows);
 }

@@ -25,49 +25,7 @@ struct probe_group {
 /* links × returns × sites × ends: there are at most a few dozen groups */
 #define GROUPS_MAX (5 * 3 * 6 * 2)
 
-static size_t group_probes(const struct profile *profile, struct probe_group *groups)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < profile->probes_count; i++) {
-		const struct profile_probe *probe = &profile->probes[i];
-		size_t at = 0;
-
-		while (at < count &&
-		       (groups[at].link != probe->link || groups[at].ret != probe->ret ||
-			groups[at].site != probe->site || groups[at].is_exit != probe->is_exit))
-			at++;
-		if (at == count)
-			groups[count++] = (struct probe_group){.link = probe->link,
-							       .ret = probe->ret,
-							       .site = probe->site,
-							       .is_exit = probe->is_exit};
-		groups[at].probes_count++;
-		groups[at].hits_count += probe->hits_count;
-		groups[at].cost_ns += (double)probe->hits_count * probe->cost_ns;
-	}
-	return count;
-}
-
 ORDER(by_hits, struct probe_group, DESCENDING(a->hits_count, b->hits_count))
-
-/* from one backward to the next 57 ms, 52 ms without probes */
-static void add_step_times(struct text *text, const struct profile *profile)
-{
-	const struct profile_observed *observed = &profile->observed;
-
-	if (observed->function) {
-		const struct profile_function *function =
-			profile_function(profile, observed->function);
-
-		text_add(text, ": from one ");
-		escape_name(text, function ? function_label(function) : "call");
-		text_printf(text, " to the next %s", as_ns(observed->with_ns));
-	} else {
-		text_printf(text, ": a step takes %s", as_ns(observed->with_ns));
-	}
-	text_printf(text, ", %s without probes", as_ns(observed->without_ns));
-}
 
 /* Less is not worth a word. */
 #define TRACER_WAIT_LEAST 0.1
@@ -86,8 +44,8 @@ void text_add_observed(struct text *text, const struct profile *profile)
 	noise = observed->noise_percent;
 	if (percent < -noise)
 		text_printf(text,
-			    ", not observed: steps were %s faster while they were traced, so "
-			    "the machine changed by more than tracing costs",
+			    ", not observed: steps were %s faster while they were traced, so the "
+			    "machine changed by more than tracing costs",
 			    as_percent(-percent / 100));
 	else if (percent <= noise)
 		text_printf(text, ", observed none beyond the noise of ±%s",
@@ -95,7 +53,18 @@ void text_add_observed(struct text *text, const struct profile *profile)
 	else
 		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100),
 			    as_percent(noise / 100));
-	add_step_times(text, profile);
+	/* from one backward to the next 57 ms, 52 ms without probes */
+	if (observed->function) {
+		const struct profile_function *function =
+			profile_function(profile, observed->function);
+
+		text_add(text, ": from one ");
+		escape_name(text, function ? function_label(function) : "call");
+		text_printf(text, " to the next %s", as_ns(observed->with_ns));
+	} else {
+		text_printf(text, ": a step takes %s", as_ns(observed->with_ns));
+	}
+	text_printf(text, ", %s without probes", as_ns(observed->without_ns));
 	if (profile->overhead_percent < 0)
 		return;
 	if (profile_slowdown_agreement(profile) == SLOWDOWN_DISAGREES)
@@ -148,13 +117,29 @@ static void compose_recording_windows(struct document *document, const struct pr
 static void compose_groups(struct document *document, const struct profile *profile)
 {
 	struct probe_group *groups = calloc(GROUPS_MAX, sizeof(*groups));
-	size_t count;
+	size_t count = 0;
 
 	if (!groups) {
 		document->failed = true;
 		return;
 	}
-	count = group_probes(profile, groups);
+	for (size_t i = 0; i < profile->probes_count; i++) {
+		const struct profile_probe *probe = &profile->probes[i];
+		size_t at = 0;
+
+		while (at < count &&
+		       (groups[at].link != probe->link || groups[at].ret != probe->ret ||
+			groups[at].site != probe->site || groups[at].is_exit != probe->is_exit))
+			at++;
+		if (at == count)
+			groups[count++] = (struct probe_group){.link = probe->link,
+							       .ret = probe->ret,
+							       .site = probe->site,
+							       .is_exit = probe->is_exit};
+		groups[at].probes_count++;
+		groups[at].hits_count += probe->hits_count;
+		groups[at].cost_ns += (double)probe->hits_count * probe->cost_ns;
+	}
 	qsort(groups, count, sizeof(*groups), by_hits);
 	if (count)
 		document_headings(document, 0, NUMBERS("Probes"), WORDS("Link"), WORDS("At"),
@@ -257,14 +242,6 @@ void compose_late(struct composer *c)
 				as_ns(sum.longest->late_ns));
 }
 
-static void compose_losses(struct document *document, const struct profile *profile)
-{
-	document_headings(document, 0, NUMBERS("Count"), WORDS("Loss"), REST("Meaning"));
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
-		document_row(document, cell_count(profile->losses[i]),
-			     document_name(document, name_of_loss(i), 0), meaning_of_loss(i));
-}
-
 static void compose_precision(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
@@ -283,23 +260,18 @@ static void compose_precision(struct document *document, const struct profile *p
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
 
-static void add_start(struct text *text, uint64_t unix_ns)
-{
-	time_t seconds = (time_t)(unix_ns / 1000000000);
-	char buffer[64];
-	struct tm tm;
-
-	if (unix_ns && gmtime_r(&seconds, &tm) &&
-	    strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S UTC", &tm))
-		text_printf(text, " from %s", buffer);
-}
-
 static void compose_origin(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
+	time_t seconds;
+	char buffer[64];
+	struct tm tm;
 
 	text_printf(&text, "Captured %s", as_ns(profile->duration_ns));
-	add_start(&text, profile->start_unix_ns);
+	seconds = (time_t)(profile->start_unix_ns / 1000000000);
+	if (profile->start_unix_ns && gmtime_r(&seconds, &tm) &&
+	    strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S UTC", &tm))
+		text_printf(&text, " from %s", buffer);
 	if (profile->host_name[0]) {
 		text_add(&text, " on ");
 		escape_name(&text, profile->host_name);
@@ -393,7 +365,10 @@ void compose_measured(struct composer *c)
 	document_say(document, BLOCK_FOLD, "Probes, losses and precision");
 	compose_groups(document, profile);
 	compose_not_attached(document, profile, c->limits);
-	compose_losses(document, profile);
+	document_headings(document, 0, NUMBERS("Count"), WORDS("Loss"), REST("Meaning"));
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		document_row(document, cell_count(profile->losses[i]),
+			     document_name(document, name_of_loss(i), 0), meaning_of_loss(i));
 	compose_precision(document, profile);
 	document_say(document, BLOCK_UNFOLD, "");
 	compose_hints(c);

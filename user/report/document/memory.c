@@ -224,17 +224,6 @@ static void compose_numbers(struct composer *c, const struct profile_process *p,
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-static void add_sampling(struct text *text, const struct profile_memory *memory)
-{
-	text_printf(text,
-		    " Estimated from a sample of one point per %s allocated on average; ranges are "
-		    "95 %% confidence intervals; %s",
-		    as_bytes(memory->sample_bytes),
-		    memory_sees_frees(memory)
-			    ? "live bytes, the peak and the table are estimates as well."
-			    : "the table is an estimate as well.");
-}
-
 /* Of the process's time; 1: all of it, or not known. */
 static double recorded_share(const struct profile_process *p, const struct profile_memory *memory)
 {
@@ -306,8 +295,15 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 	if (memory->frees_inferred && memory_sees_frees(memory))
 		text_add(&text, " A block counts as freed when its memory is given out again: "
 				"recording each free took more of the time than it may.");
-	if (memory->sampled)
-		add_sampling(&text, memory);
+	if (memory->sampled) {
+		text_printf(&text,
+			    " Estimated from a sample of one point per %s allocated on average; "
+			    "ranges are 95 %% confidence intervals; %s",
+			    as_bytes(memory->sample_bytes),
+			    memory_sees_frees(memory)
+				    ? "live bytes, the peak and the table are estimates as well."
+				    : "the table is an estimate as well.");
+	}
 	add_times(&text, p, memory);
 	add_losses(&text, memory);
 	if (text.length) {
@@ -448,35 +444,31 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 	compose_hotspots(c, p, memory, &analysis->memory[domain]);
 }
 
-/* "Tensors (torch): 3.13 GiB allocated in 300 allocations · live at the end 6.25 MiB · peak …" */
-static void compose_domain_line(struct composer *c, const struct profile_process *p,
-				const struct profile_memory *memory)
-{
-	struct text text = {0};
-
-	add_title(&text, memory);
-	text_add(&text, ": ");
-	add_allocated(&text, memory);
-	if (recorded_share(p, memory) < 1)
-		text_printf(&text, ", recorded for %s of %s", as_ns(memory->recorded_ns),
-			    as_ns(profile_wall_ns(p)));
-	if (memory_sees_frees(memory))
-		add_kept(&text, c->profile, p, memory);
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
-}
-
 void compose_memory_worst(struct composer *c, const struct profile_process *p,
 			  const struct process_analysis *analysis)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < p->memory_count; i++) {
-		if (is_idle(&p->memory[i]))
+		const struct profile_memory *memory = &p->memory[i];
+		struct text text = {0};
+
+		if (is_idle(memory))
 			continue;
 		if (!any && c->limits->brief)
 			document_say(c->document, BLOCK_SECTION, "Memory");
 		any = true;
-		compose_domain_line(c, p, &p->memory[i]);
+		/* "Tensors (torch): 3.13 GiB allocated in 300 allocations · live at the end 6.25
+		 * MiB · peak …" */
+		add_title(&text, memory);
+		text_add(&text, ": ");
+		add_allocated(&text, memory);
+		if (recorded_share(p, memory) < 1)
+			text_printf(&text, ", recorded for %s of %s", as_ns(memory->recorded_ns),
+				    as_ns(profile_wall_ns(p)));
+		if (memory_sees_frees(memory))
+			add_kept(&text, c->profile, p, memory);
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
 	}
 	if (any)
 		compose_worst_places(c, p, analysis);

@@ -139,13 +139,6 @@ static void add_label(struct text *into, const struct plot *plot, int line)
 	text_printf(into, "%*s│", LABEL - 1, "");
 }
 
-static void add_braille(struct text *into, uint8_t dots)
-{
-	const char bytes[3] = {'\xe2', (char)(0xa0 + (dots >> 6)), (char)(0x80 + (dots & 0x3f))};
-
-	text_add_bytes(into, bytes, sizeof(bytes));
-}
-
 static void add_line(struct text *into, const struct plot *plot, int line)
 {
 	unsigned end = plot->width;
@@ -156,9 +149,12 @@ static void add_line(struct text *into, const struct plot *plot, int line)
 	for (unsigned i = 0; i < end; i++) {
 		if (plot->labels[line][i])
 			text_add_bytes(into, &plot->labels[line][i], 1);
-		else if (plot->dots[line][i])
-			add_braille(into, plot->dots[line][i]);
-		else
+		else if (plot->dots[line][i]) {
+			const char bytes[3] = {'\xe2', (char)(0xa0 + (plot->dots[line][i] >> 6)),
+					       (char)(0x80 + (plot->dots[line][i] & 0x3f))};
+
+			text_add_bytes(into, bytes, sizeof(bytes));
+		} else
 			text_add(into, " ");
 	}
 	text_add(into, "\n");
@@ -216,23 +212,11 @@ void plot_roofline(struct text *into, unsigned columns, const struct plot_roof *
 	add_axis(into, &plot);
 }
 
-static void find_roofs(struct roofline_points *found)
-{
-	size_t at;
-
-	for (size_t i = 0; i < found->count; i++) {
-		const struct roof *roof = &found->points[i].line.roof;
-
-		for (at = 0; at < found->roofs_count && found->roofs[at].dtype != roof->dtype; at++)
-			;
-		if (at == found->roofs_count && roof->flops_per_s > 0 && roof->bytes_per_s > 0)
-			found->roofs[found->roofs_count++] = *roof;
-	}
-}
-
 void roofline_points_find(struct roofline_points *found, const struct profile *profile,
 			  const struct profile_process *process)
 {
+	size_t at;
+
 	*found = (struct roofline_points){0};
 	for (size_t i = 0; i < process->rows_count && found->count < ROOFLINE_POINTS; i++) {
 		const struct profile_row *row = &process->rows[i];
@@ -244,7 +228,14 @@ void roofline_points_find(struct roofline_points *found, const struct profile *p
 		if (line.flops_per_s > 0 && line.intensity > 0)
 			found->points[found->count++] = (struct roofline_point){row, line};
 	}
-	find_roofs(found);
+	for (size_t i = 0; i < found->count; i++) {
+		const struct roof *roof = &found->points[i].line.roof;
+
+		for (at = 0; at < found->roofs_count && found->roofs[at].dtype != roof->dtype; at++)
+			;
+		if (at == found->roofs_count && roof->flops_per_s > 0 && roof->bytes_per_s > 0)
+			found->roofs[found->roofs_count++] = *roof;
+	}
 }
 
 void roofline_points_plot(const struct roofline_points *found, struct plot_point *points,

@@ -340,22 +340,6 @@ void worker_sum_clear(struct worker_sum *sum)
 
 #define PIDS_SHOWN 8
 
-/* "python3: 4 identical workers (pids 4711, 4712, 4713, 4714)" */
-static void compose_workers_title(struct composer *c, size_t first, size_t count)
-{
-	struct text text = {0};
-	size_t shown = 0;
-
-	escape_name(&text, c->profile->processes[first].comm);
-	text_printf(&text, ": %zu identical workers (pids ", count);
-	for (size_t i = first; i < c->profile->processes_count && shown < PIDS_SHOWN; i++)
-		if (c->groups[i] == first)
-			text_printf(&text, "%s%u", shown++ ? ", " : "",
-				    c->profile->processes[i].pid);
-	text_add(&text, count > shown ? ", …)" : ")");
-	document_add(c->document, BLOCK_HEADING, &text);
-}
-
 /* " · CPU 1.20 s each (12.0 %), 4.80 s in total" */
 static void add_each(struct text *text, const char *title, uint64_t sum, size_t count,
 		     void (*add)(struct text *, uint64_t))
@@ -455,7 +439,18 @@ void compose_workers(struct composer *c, size_t first)
 	if (worker_sum_make(&sum, c->profile, c->groups, first)) {
 		c->document->failed = true;
 	} else {
-		compose_workers_title(c, first, sum.count);
+		struct text text = {0};
+		size_t shown = 0;
+
+		/* "python3: 4 identical workers (pids 4711, 4712, 4713, 4714)" */
+		escape_name(&text, c->profile->processes[first].comm);
+		text_printf(&text, ": %zu identical workers (pids ", sum.count);
+		for (size_t i = first; i < c->profile->processes_count && shown < PIDS_SHOWN; i++)
+			if (c->groups[i] == first)
+				text_printf(&text, "%s%u", shown++ ? ", " : "",
+					    c->profile->processes[i].pid);
+		text_add(&text, sum.count > shown ? ", …)" : ")");
+		document_add(c->document, BLOCK_HEADING, &text);
 		compose_place(c, &c->profile->processes[first].place);
 		compose_workers_facts(c, &sum);
 		compose_workers_table(c, first, &sum);

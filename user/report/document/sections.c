@@ -90,13 +90,12 @@ static void compose_time_slice(struct composer *c)
 	if (!time_slice->flags)
 		return;
 	if (time_slice->flags & PERFX_TIME_SLICE_VIEW) {
-		text_printf(
-			&text,
-			"Part of the recording, from %s to %s: whole segments of about a second, "
-			"because waits and hits are summed by segment. A call counts where it "
-			"ends, with all of its time; what exists only for the whole recording "
-			"(thread times, the tracer's own cost) is left out",
-			as_ns(before_ns), as_ns(before_ns + p->duration_ns));
+		text_printf(&text,
+			    "Part of the recording, from %s to %s: whole segments of about a "
+			    "second, because waits and hits are summed by segment. A call counts "
+			    "where it ends, with all of its time; what exists only for the whole "
+			    "recording (thread times, the tracer's own cost) is left out",
+			    as_ns(before_ns), as_ns(before_ns + p->duration_ns));
 	} else {
 		text_printf(&text, "Flight recorder: the last %s of %s", as_ns(p->duration_ns),
 			    as_ns(before_ns + p->duration_ns));
@@ -199,47 +198,13 @@ static bool is_first(const struct composer *c, const struct finding *finding, si
 	       is_same_finding(finding, analysis->first);
 }
 
-/* Findings of a severity; *all counts them, once for all identical workers. */
-static void compose_findings_of(struct composer *c, enum finding_severity severity, unsigned *all)
-{
-	for (size_t i = 0; i < c->analysis->processes_count; i++) {
-		const struct process_analysis *p = &c->analysis->processes[i];
-
-		for (size_t j = 0; j < p->findings_count; j++) {
-			unsigned alike;
-			bool earlier;
-
-			if (p->findings[j].severity != severity || is_first(c, &p->findings[j], i))
-				continue;
-			alike = count_alike(c, &p->findings[j], i, &earlier);
-			if (!earlier && (*all)++ < c->limits->findings)
-				add_finding(c, &p->findings[j], i, alike);
-		}
-	}
-}
-
-/* "Rules of ci.rules; 3 findings are silenced." */
-static void compose_rules(struct composer *c)
-{
-	const struct analysis *analysis = c->analysis;
-	struct text text = {0};
-
-	if (!analysis->rules_file)
-		return;
-	text_add(&text, "Rules of ");
-	escape_name(&text, analysis->rules_file);
-	text_printf(&text, "; %zu finding%s silenced.", analysis->silenced_count,
-		    analysis->silenced_count == 1 ? " is" : "s are");
-	document_say(c->document, BLOCK_NOTE, text_peek(&text));
-	text_clear(&text);
-}
-
 /* The verdict's first; then over all processes by severity, and in each process's own order. */
 static void compose_findings(struct composer *c)
 {
 	const struct analysis *analysis = c->analysis;
 	unsigned all = 0, alike;
 	bool earlier, any = false;
+	struct text text = {0};
 
 	for (size_t i = 0; i < analysis->processes_count; i++)
 		any |= analysis->processes[i].findings_count > 0;
@@ -250,11 +215,32 @@ static void compose_findings(struct composer *c)
 		alike = count_alike(c, analysis->first, analysis->first_process, &earlier);
 		add_finding(c, analysis->first, analysis->first_process, alike);
 	}
-	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
-		compose_findings_of(c, (enum finding_severity)severity, &all);
+	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++) {
+		for (size_t i = 0; i < c->analysis->processes_count; i++) {
+			const struct process_analysis *p = &c->analysis->processes[i];
+
+			for (size_t j = 0; j < p->findings_count; j++) {
+				const struct finding *finding = &p->findings[j];
+
+				if ((int)finding->severity != severity || is_first(c, finding, i))
+					continue;
+				alike = count_alike(c, finding, i, &earlier);
+				/* identical workers have it once */
+				if (!earlier && all++ < c->limits->findings)
+					add_finding(c, finding, i, alike);
+			}
+		}
+	}
 	if (all > c->limits->findings)
 		compose_left_out(c, all - c->limits->findings, " finding", compose_larger(c));
-	compose_rules(c);
+	/* "Rules of ci.rules; 3 findings are silenced." */
+	if (!analysis->rules_file)
+		return;
+	text_add(&text, "Rules of ");
+	escape_name(&text, analysis->rules_file);
+	text_printf(&text, "; %zu finding%s silenced.", analysis->silenced_count,
+		    analysis->silenced_count == 1 ? " is" : "s are");
+	document_add(c->document, BLOCK_NOTE, &text);
 }
 
 void compose_left_out(struct composer *c, size_t count, const char *what, const char *report)

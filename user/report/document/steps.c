@@ -195,24 +195,6 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* Of the steps whose phases are known, if there are any. */
-static void compose_phases(struct composer *c, const struct profile_steps *steps)
-{
-	bool divided = steps->divided.count;
-
-	document_headings(c->document, 0, WORDS("Phase"), NUMBERS("Share"), NUMBERS("Per step"),
-			  NUMBERS("Total"));
-	for (size_t i = 0; i < PROFILE_PHASES; i++) {
-		enum profile_phase phase = profile_phases_in_order[i];
-		uint64_t ns = divided ? steps->divided.phases[phase] : steps->phases[phase];
-
-		if (steps_phase_ns(steps, phase) > 0)
-			document_row(c->document, profile_phase_name(phase),
-				     cell_share(ns, divided ? steps->divided.ns : steps->total_ns),
-				     cell_ns(u64_of(steps_phase_ns(steps, phase))), cell_ns(ns));
-	}
-}
-
 /* "Of a step: data 32.6 ms (40.1 %) · forward …" */
 static void compose_phases_line(struct composer *c, const struct profile_steps *steps)
 {
@@ -318,6 +300,8 @@ static void compose_off_cpu(struct composer *c, const struct profile_steps *step
 
 void compose_steps(struct composer *c, const struct profile_process *p)
 {
+	bool divided;
+
 	if (!p->steps.ends_count) {
 		compose_why(c, p);
 		return;
@@ -342,7 +326,20 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 	compose_steps_gpu(c, &p->steps);
 	if (c->limits->charts)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
-	compose_phases(c, &p->steps);
+	/* Of the steps whose phases are known, if there are any. */
+	divided = p->steps.divided.count;
+	document_headings(c->document, 0, WORDS("Phase"), NUMBERS("Share"), NUMBERS("Per step"),
+			  NUMBERS("Total"));
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		enum profile_phase phase = profile_phases_in_order[i];
+		uint64_t ns = divided ? p->steps.divided.phases[phase] : p->steps.phases[phase];
+
+		if (steps_phase_ns(&p->steps, phase) > 0)
+			document_row(
+				c->document, profile_phase_name(phase),
+				cell_share(ns, divided ? p->steps.divided.ns : p->steps.total_ns),
+				cell_ns(u64_of(steps_phase_ns(&p->steps, phase))), cell_ns(ns));
+	}
 	compose_no_forward(c, p);
 	compose_missing(c, p);
 	if (c->limits->steps)

@@ -111,8 +111,8 @@ static void flame_end(struct text *into, struct flame *flame, const char *unit, 
 
 	if (flame->python)
 		json_object_set_new(data, "python", flame->python);
-	text_add(into, "</figcaption><div class=graph></div>"
-		       "<noscript><p class=note>Drawn by a script.</p></noscript>");
+	text_add(into, "</figcaption><div class=graph></div><noscript><p class=note>Drawn by a "
+		       "script.</p></noscript>");
 	if (data)
 		add_data(into, data);
 	else
@@ -162,19 +162,6 @@ static void add_rest(struct flame *flame, const char *name, uint64_t ns)
 	flame->rest_count++;
 }
 
-/* Explains the sum and 100 %, which are those of the table of functions. */
-static void add_calls_caption(struct text *into, const struct profile_process *p)
-{
-	open_chart(into, "flame",
-		   "Time by calling context: callers above, callees below. Threads add up");
-	if (p->untraced.tid)
-		text_printf(into,
-			    ": thread %u with its untraced time, other threads without. "
-			    "100&nbsp;%% is the wall time of the process, %s",
-			    p->untraced.tid, as_ns(profile_wall_ns(p)));
-	text_add(into, ".");
-}
-
 static void add_calls(struct text *into, const struct profile *profile,
 		      const struct profile_process *p, struct call_node *nodes)
 {
@@ -204,7 +191,15 @@ static void add_calls(struct text *into, const struct profile *profile,
 						      function ? function_label(function) : ""),
 					   json_pack("[o]", json_of_integer(context->self_ns)));
 	}
-	add_calls_caption(into, p);
+	/* Explains the sum and 100 %, which are those of the table of functions. */
+	open_chart(into, "flame",
+		   "Time by calling context: callers above, callees below. Threads add up");
+	if (p->untraced.tid)
+		text_printf(into,
+			    ": thread %u with its untraced time, other threads without. "
+			    "100&nbsp;%% is the wall time of the process, %s",
+			    p->untraced.tid, as_ns(profile_wall_ns(p)));
+	text_add(into, ".");
 	flame_end(into, &flame, "ns", json_pack("[s]", "Time"));
 }
 
@@ -350,21 +345,6 @@ struct point {
 	uint64_t time_ns, value;
 };
 
-static void add_path(struct text *into, const struct point *points, size_t count, uint64_t from_ns,
-		     uint64_t wall_ns, uint64_t most)
-{
-	text_add(into, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=none "
-		       "aria-hidden=true><path d=\"");
-	for (size_t i = 0; i < count; i++) {
-		double x = points[i].time_ns > from_ns ? (double)(points[i].time_ns - from_ns) : 0;
-		double y = (double)points[i].value / (double)most;
-
-		text_printf(into, "%s%.1f %.1f", i ? "L" : "M", 1000 * x / (double)wall_ns,
-			    100 - 100 * y);
-	}
-	text_add(into, "\"/></svg>");
-}
-
 static void add_percent_value(struct text *into, uint64_t value)
 {
 	text_printf(into, "%llu %%", (unsigned long long)value);
@@ -388,7 +368,18 @@ static void add_series(struct text *into, struct text *title, struct point *poin
 		text_add(into, ": at most ");
 		add_value(into, most);
 		text_printf(into, ", at %s</figcaption><div class=plot>", as_ns(most_ns));
-		add_path(into, points, count, p->from_ns, wall_ns, most);
+		text_add(into, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=none "
+			       "aria-hidden=true><path d=\"");
+		for (size_t i = 0; i < count; i++) {
+			double x = points[i].time_ns > p->from_ns
+					   ? (double)(points[i].time_ns - p->from_ns)
+					   : 0;
+			double y = (double)points[i].value / (double)most;
+
+			text_printf(into, "%s%.1f %.1f", i ? "L" : "M", 1000 * x / (double)wall_ns,
+				    100 - 100 * y);
+		}
+		text_add(into, "\"/></svg>");
 		text_printf(into,
 			    "</div><div class=axis><span>0</span><span>%s</span></div></figure>\n",
 			    as_ns(wall_ns));
@@ -528,29 +519,6 @@ static double tick_of(double top_ns)
 	return tick;
 }
 
-static void draw_steps_grid(struct steps_drawing *d)
-{
-	double tick = tick_of(d->top_ns);
-
-	for (double ns = 0; ns <= d->top_ns; ns += tick)
-		text_printf(
-			d->into,
-			"<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>%s</text>",
-			STEPS_LEFT, steps_down(d, ns), STEPS_RIGHT, STEPS_LEFT - 6,
-			steps_down(d, ns) + 4, as_ns(u64_of(ns)));
-}
-
-static void draw_median(struct steps_drawing *d)
-{
-	double y = steps_down(d, (double)d->steps->p50_ns);
-
-	text_printf(d->into,
-		    "<path class=median d=\"M%d %.1fH%d\"/><text x=%d y=%.1f>median</text><text "
-		    "x=%d y=%.1f>%s</text>",
-		    STEPS_LEFT, y, STEPS_RIGHT, STEPS_RIGHT + 6, y - 2, STEPS_RIGHT + 6, y + 12,
-		    as_ns(d->steps->p50_ns));
-}
-
 static void add_step_title(struct steps_drawing *d, const struct profile_step *bar, uint64_t number)
 {
 	double mfu = steps_mfu(d->profile, d->steps, bar);
@@ -615,19 +583,6 @@ static void draw_bar(struct steps_drawing *d, size_t i)
 	text_add(d->into, "</g>");
 }
 
-/* The numbers of the first and of the last step, where they are. */
-static void draw_numbers(struct steps_drawing *d)
-{
-	double slot = (double)(STEPS_RIGHT - STEPS_LEFT) / (double)d->bars_count;
-	double right = STEPS_LEFT + (slot > BAR_WIDTH ? BAR_WIDTH : slot) * (double)d->bars_count;
-
-	text_printf(d->into, "<text x=%d y=%d>step 1</text>", STEPS_LEFT,
-		    STEPS_BOTTOM + LABEL_DOWN);
-	if (right - STEPS_LEFT > 120)
-		text_printf(d->into, "<text x=%.1f y=%d class=end>%llu</text>", right,
-			    STEPS_BOTTOM + LABEL_DOWN, (unsigned long long)d->steps->count);
-}
-
 static void add_legend(struct text *into, const struct steps_drawing *d)
 {
 	text_add(into, "<figcaption>Steps, by phase: ");
@@ -651,6 +606,10 @@ static void chart_steps(struct text *into, const struct profile *profile,
 			const struct profile_process *process)
 {
 	struct steps_drawing d = {.into = into, .profile = profile, .steps = &process->steps};
+	double y;
+	double slot;
+	double right;
+	double tick;
 
 	put_together(&d);
 	d.top_ns = (double)d.steps->max_ns;
@@ -664,11 +623,28 @@ static void chart_steps(struct text *into, const struct profile *profile,
 		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img aria-label=\"Duration of "
 		    "each step in order of time; the numbers are in the table below\">",
 		    STEPS_WIDTH, STEPS_HEIGHT);
-	draw_steps_grid(&d);
+	tick = tick_of(d.top_ns);
+	for (double ns = 0; ns <= d.top_ns; ns += tick)
+		text_printf(
+			d.into,
+			"<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>%s</text>",
+			STEPS_LEFT, steps_down(&d, ns), STEPS_RIGHT, STEPS_LEFT - 6,
+			steps_down(&d, ns) + 4, as_ns(u64_of(ns)));
 	for (size_t i = 0; i < d.bars_count; i++)
 		draw_bar(&d, i);
-	draw_median(&d);
-	draw_numbers(&d);
+	y = steps_down(&d, (double)d.steps->p50_ns);
+	text_printf(d.into,
+		    "<path class=median d=\"M%d %.1fH%d\"/><text x=%d y=%.1f>median</text><text "
+		    "x=%d y=%.1f>%s</text>",
+		    STEPS_LEFT, y, STEPS_RIGHT, STEPS_RIGHT + 6, y - 2, STEPS_RIGHT + 6, y + 12,
+		    as_ns(d.steps->p50_ns));
+	/* The numbers of the first and of the last step, where they are. */
+	slot = (double)(STEPS_RIGHT - STEPS_LEFT) / (double)d.bars_count;
+	right = STEPS_LEFT + (slot > BAR_WIDTH ? BAR_WIDTH : slot) * (double)d.bars_count;
+	text_printf(d.into, "<text x=%d y=%d>step 1</text>", STEPS_LEFT, STEPS_BOTTOM + LABEL_DOWN);
+	if (right - STEPS_LEFT > 120)
+		text_printf(d.into, "<text x=%.1f y=%d class=end>%llu</text>", right,
+			    STEPS_BOTTOM + LABEL_DOWN, (unsigned long long)d.steps->count);
 	text_add(into, "</svg></div></figure>\n");
 }
 
@@ -724,11 +700,11 @@ static void draw_roofline_grid(struct roofline_drawing *d)
 	for (double power = d->y.from; power <= d->y.to; power++) {
 		double y = roof_down(d, pow(10, power));
 
-		text_printf(d->into,
-			    "<path class=grid d=\"M%d %.1fH%d\"/>"
-			    "<text x=%d y=%.1f class=end>%s</text>",
-			    ROOF_LEFT, y, ROOF_RIGHT, ROOF_LEFT - 8, y + 4,
-			    plot_power((char[UNITS_MAX]){0}, power));
+		text_printf(
+			d->into,
+			"<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>%s</text>",
+			ROOF_LEFT, y, ROOF_RIGHT, ROOF_LEFT - 8, y + 4,
+			plot_power((char[UNITS_MAX]){0}, power));
 	}
 	text_printf(d->into,
 		    "<text x=%d y=%d class=mid>FLOP/byte</text><text transform=\"translate(14 %d) "
@@ -766,19 +742,6 @@ static unsigned labels_near(const struct roofline_drawing *d, const struct roof 
 	return count;
 }
 
-static void add_function_title(struct text *into, const struct profile *profile, uint32_t id)
-{
-	const struct profile_function *function = profile_function(profile, id);
-	struct text shown = {0};
-
-	escape_display(&shown,
-		       function && function_label(function)[0] ? function_label(function) : "?");
-	text_add(into, "<title>");
-	escape_html(into, text_peek(&shown));
-	text_add(into, "</title>");
-	text_finish(&shown, &into->failed);
-}
-
 struct letter {
 	double x, y;
 };
@@ -807,10 +770,19 @@ static void draw_points(struct roofline_drawing *d, const struct profile *profil
 		const struct roofline *line = &found->points[i].line;
 		const char *bound = roofline_class_name(line->bound);
 		double x = roof_across(d, line->intensity), y = roof_down(d, line->flops_per_s);
+		const struct profile_function *function;
+		struct text shown = {0};
 
 		letters[i] = free_place(letters, i, x, y);
 		text_printf(d->into, "<g class=%s>", bound ? bound : "unknown");
-		add_function_title(d->into, profile, found->points[i].row->function);
+		function = profile_function(profile, found->points[i].row->function);
+		escape_display(&shown, function && function_label(function)[0]
+					       ? function_label(function)
+					       : "?");
+		text_add(d->into, "<title>");
+		escape_html(d->into, text_peek(&shown));
+		text_add(d->into, "</title>");
+		text_finish(&shown, &d->into->failed);
 		text_printf(d->into,
 			    "<circle cx=%.1f cy=%.1f r=5 /><text x=%.1f y=%.1f>%c</text></g>", x, y,
 			    letters[i].x, letters[i].y, plot_label(i));

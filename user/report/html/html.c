@@ -37,19 +37,6 @@ static void add_unmarked(struct text *text, const char *cell)
 	text_finish(&plain, &text->failed);
 }
 
-static void add_words_class(struct text *text, const char *cell)
-{
-	struct text plain = {0};
-
-	escape_unmarked(&plain, cell);
-	if (utf8_width(text_peek(&plain)) > WORDS_COLUMNS) {
-		text_add(text, " class=long title=\"");
-		add_unmarked(text, cell);
-		text_add(text, "\"");
-	}
-	text_finish(&plain, &text->failed);
-}
-
 static bool is_wide(const struct table *table)
 {
 	return table->columns_count > WIDE_COLUMNS;
@@ -83,8 +70,17 @@ static void add_cell(struct text *text, const struct table *table, size_t column
 		text_add(text, " class=n");
 	else if (c->takes_rest)
 		text_add(text, " class=name");
-	else if (cell)
-		add_words_class(text, cell);
+	else if (cell) {
+		struct text plain = {0};
+
+		escape_unmarked(&plain, cell);
+		if (utf8_width(text_peek(&plain)) > WORDS_COLUMNS) {
+			text_add(text, " class=long title=\"");
+			add_unmarked(text, cell);
+			text_add(text, "\"");
+		}
+		text_finish(&plain, &text->failed);
+	}
 	text_add(text, ">");
 	if (cell)
 		escape_html_sentence(text, cell);
@@ -255,16 +251,6 @@ static size_t add_entries(struct text *text, const struct document *document)
 	return count;
 }
 
-static void add_contents(struct text *text, const struct document *document)
-{
-	struct text entries = {0};
-
-	if (add_entries(&entries, document) >= CONTENTS_MIN)
-		text_printf(text, "<nav class=contents aria-label=Contents><ul>\n%s</ul></nav>\n",
-			    text_peek(&entries));
-	text_finish(&entries, &text->failed);
-}
-
 #define TITLE_WORD_COLUMNS 24
 
 /* A word of a command line, without its folder. */
@@ -336,8 +322,16 @@ static void add_page(struct text *text, const char *title, const struct profile 
 	add_head(text, title);
 	for (size_t i = 0; i < document->blocks_count; i++) {
 		add_block(text, profile, document, i);
-		if (document->blocks[i].kind == BLOCK_VERDICT)
-			add_contents(text, document);
+		if (document->blocks[i].kind == BLOCK_VERDICT) {
+			struct text entries = {0};
+
+			if (add_entries(&entries, document) >= CONTENTS_MIN)
+				text_printf(text,
+					    "<nav class=contents "
+					    "aria-label=Contents><ul>\n%s</ul></nav>\n",
+					    text_peek(&entries));
+			text_finish(&entries, &text->failed);
+		}
 	}
 	text_add(text, "</main>\n<script type=\"application/json\" id=report>\n");
 	html_json(text, json);

@@ -30,20 +30,6 @@ static void add_ms(struct text *line, uint64_t ns)
 		    (unsigned long long)(ns / 1000 % 1000));
 }
 
-static void add_function(struct text *line, const struct profile *profile,
-			 const struct profile_row *row)
-{
-	const struct profile_function *function = profile_function(profile, row->function);
-
-	add_name(line, function ? function_label(function) : "");
-	text_add(line, "=");
-	if (row->timed_count)
-		add_ms(line, row->self_ns);
-	else
-		text_add(line, "-");
-	text_printf(line, "(%llux)", (unsigned long long)row->calls_count);
-}
-
 static void add_process(struct text *line, const struct profile *profile,
 			const struct profile_process *process, bool alone,
 			const struct report_options *options)
@@ -62,8 +48,17 @@ static void add_process(struct text *line, const struct profile *profile,
 		text_add(line, ")");
 	}
 	for (size_t i = 0; i < shown; i++) {
+		const struct profile_row *row = &process->rows[i];
+		const struct profile_function *function = profile_function(profile, row->function);
+
 		text_add(line, i || process->steps.count ? " | " : "");
-		add_function(line, profile, &process->rows[i]);
+		add_name(line, function ? function_label(function) : "");
+		text_add(line, "=");
+		if (row->timed_count)
+			add_ms(line, row->self_ns);
+		else
+			text_add(line, "-");
+		text_printf(line, "(%llux)", (unsigned long long)row->calls_count);
 	}
 	text_add(line, profile->partial ? " | partial\n" : "\n");
 }

@@ -30,18 +30,6 @@ static void add_row(struct text *text, const struct table *table, char *const *c
 	text_add(text, "|\n");
 }
 
-static void add_table(struct text *text, const struct table *table)
-{
-	add_row(text, table, NULL);
-	for (size_t i = 0; i < table->columns_count; i++)
-		text_add(text, table->columns[i].right ? "|---:" : "|---");
-	text_add(text, "|\n");
-	for (size_t i = 0; i + table->columns_count <= table->cells_count;
-	     i += table->columns_count)
-		add_row(text, table, table->cells + i);
-	text_add(text, "\n");
-}
-
 static void add_finding(struct text *text, const struct block *block)
 {
 	const struct finding *finding = block->finding.of;
@@ -103,7 +91,14 @@ static void add_block(struct text *text, const struct block *block)
 		add_finding(text, block);
 		break;
 	case BLOCK_TABLE:
-		add_table(text, &block->table);
+		add_row(text, &block->table, NULL);
+		for (size_t i = 0; i < block->table.columns_count; i++)
+			text_add(text, block->table.columns[i].right ? "|---:" : "|---");
+		text_add(text, "|\n");
+		for (size_t i = 0; i + block->table.columns_count <= block->table.cells_count;
+		     i += block->table.columns_count)
+			add_row(text, &block->table, block->table.cells + i);
+		text_add(text, "\n");
 		break;
 	case BLOCK_PLOT:
 		text_add(text, "```\n");

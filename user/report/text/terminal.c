@@ -162,19 +162,6 @@ static unsigned cell_width(const char *cell)
 	return width;
 }
 
-static void measure(const struct table *table, struct widths *w)
-{
-	for (size_t i = 0; i < table->columns_count; i++)
-		w->natural[i] = utf8_width(table->columns[i].title);
-	for (size_t i = 0; i < table->cells_count; i++) {
-		unsigned width = cell_width(table->cells[i]);
-		unsigned *natural = &w->natural[i % table->columns_count];
-
-		if (width > *natural)
-			*natural = width;
-	}
-}
-
 static unsigned total_width(const struct table *table, const struct widths *w)
 {
 	unsigned total = 0;
@@ -258,7 +245,15 @@ static void add_table(struct layout *l, const struct table *table)
 {
 	struct widths w = {0};
 
-	measure(table, &w);
+	for (size_t i = 0; i < table->columns_count; i++)
+		w.natural[i] = utf8_width(table->columns[i].title);
+	for (size_t i = 0; i < table->cells_count; i++) {
+		unsigned width = cell_width(table->cells[i]);
+		unsigned *natural = &w.natural[i % table->columns_count];
+
+		if (width > *natural)
+			*natural = width;
+	}
 	choose_widths(table, l->width, &w);
 	style_on(l, STYLE_DIM);
 	add_row(l, table, &w, NULL);
