@@ -103,16 +103,6 @@ void *cache_load(const char *path, size_t bytes_max, size_t *size)
 	return data;
 }
 
-/* Makes the missing folders of a path; open reports failures. */
-static void make_folders(char *path)
-{
-	for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(path, 0755);
-		*p = '/';
-	}
-}
-
 static int write_all(int fd, const void *data, size_t size)
 {
 	ssize_t n = write(fd, data, size);
@@ -132,7 +122,12 @@ int cache_store(const char *path, const void *data, size_t size)
 
 	if (asprintf(&other, "%s.XXXXXX", path) < 0)
 		return -ENOMEM;
-	make_folders(other);
+	/* Makes the missing folders of a path; open reports failures. */
+	for (char *p = other + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(other, 0755);
+		*p = '/';
+	}
 	fd = mkostemp(other, O_CLOEXEC);
 	err = fd < 0 ? -errno : write_all(fd, data, size);
 	if (!err && rename(other, path))

@@ -121,21 +121,6 @@ void escape_markdown(struct text *into, const char *text)
 	}
 }
 
-/* As entities, which can be no markup. */
-static void add_as_html_code(struct text *into, const char *text)
-{
-	text_add(into, "<code>");
-	for (const char *p = text; *p; p++) {
-		if (*p == '\n' || *p == '\r')
-			text_add(into, " ");
-		else if (is_markup(*p))
-			text_printf(into, "&#%d;", *p);
-		else
-			text_add_bytes(into, p, 1);
-	}
-	text_add(into, "</code>");
-}
-
 void escape_markdown_code(struct text *into, const char *text)
 {
 	size_t length = strlen(text);
@@ -144,9 +129,19 @@ void escape_markdown_code(struct text *into, const char *text)
 		return;
 	/* A pipe ends a table's cell even in code, a backtick the code; a space at either end would
 	 * be taken off. */
-	if (strpbrk(text, "`|\n\r") || text[0] == ' ' || text[length - 1] == ' ')
-		add_as_html_code(into, text);
-	else
+	if (strpbrk(text, "`|\n\r") || text[0] == ' ' || text[length - 1] == ' ') {
+		/* As entities, which can be no markup. */
+		text_add(into, "<code>");
+		for (const char *p = text; *p; p++) {
+			if (*p == '\n' || *p == '\r')
+				text_add(into, " ");
+			else if (is_markup(*p))
+				text_printf(into, "&#%d;", *p);
+			else
+				text_add_bytes(into, p, 1);
+		}
+		text_add(into, "</code>");
+	} else
 		text_printf(into, "`%s`", text);
 }
 

@@ -430,16 +430,6 @@ static int open_path(struct output *output, enum output_kind kind)
 	return open_special(output, &old, kind);
 }
 
-/* Duplicates a descriptor of this process. */
-static int duplicate_own(int own_fd, enum output_kind kind)
-{
-	int fd = kind == OUTPUT_FILE ? -1 : fcntl(own_fd, F_DUPFD_CLOEXEC, 0);
-
-	if (fd >= 0)
-		return fd;
-	return kind == OUTPUT_FILE ? -EINVAL : -errno;
-}
-
 /* Releases the output; its file stays as it is. */
 static void forget(struct output *output)
 {
@@ -457,10 +447,14 @@ int output_open(struct output *output, const char *path, enum output_kind kind)
 	*output = (struct output){.fd = -1, .folder_fd = -1};
 	if (path && strcmp(path, "-"))
 		output->path = strdup(path);
-	if (fd >= 0)
-		fd = duplicate_own(fd, kind);
-	else
+	if (fd >= 0 && kind == OUTPUT_FILE) {
+		fd = -EINVAL;
+	} else if (fd >= 0) {
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		fd = fd < 0 ? -errno : fd;
+	} else {
 		fd = output->path ? open_path(output, kind) : -ENOMEM;
+	}
 	if (fd < 0)
 		forget(output);
 	output->fd = fd < 0 ? -1 : fd;
@@ -484,21 +478,10 @@ int output_write(int fd, const void *data, size_t size)
 	return 0;
 }
 
-/* Renames the complete file to its path. Another file may have taken that name since the check. */
-static int rename_part(const struct output *output)
-{
-	const char *name = base_of(output->path);
-	struct stat old;
-	int err = check_existing(output->folder_fd, name, &old);
-
-	if (!err && renameat(output->folder_fd, base_of(output->part), output->folder_fd, name))
-		err = -errno;
-	return err;
-}
-
 int output_close(struct output *output)
 {
 	bool is_file = output->part || output->made;
+	struct stat old;
 	int err = 0;
 
 	/* a file that cannot be synced is on no disk */
@@ -506,8 +489,13 @@ int output_close(struct output *output)
 		err = -errno;
 	if (close(output->fd) && !err)
 		err = -errno;
+	/* another file may have taken that name since the check */
 	if (output->part && !err)
-		err = rename_part(output);
+		err = check_existing(output->folder_fd, base_of(output->path), &old);
+	if (output->part && !err &&
+	    renameat(output->folder_fd, base_of(output->part), output->folder_fd,
+		     base_of(output->path)))
+		err = -errno;
 	if (output->part && err)
 		unlinkat(output->folder_fd, base_of(output->part), 0);
 	forget(output);

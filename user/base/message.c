@@ -394,12 +394,7 @@ void interrupt_install(void)
 	sigaction(SIGXFSZ, &action, NULL);
 }
 
-bool interrupt_asked(void)
-{
-	return asked;
-}
-
-int interrupt_signal(void)
+int interrupt_asked(void)
 {
 	return asked;
 }

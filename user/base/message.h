@@ -62,9 +62,8 @@ enum exit_code {
  * links end with their descriptors.
  */
 void interrupt_install(void);
-bool interrupt_asked(void);
-/* The signal; 0: none came. */
-int interrupt_signal(void);
+/* The signal that came; 0: none. */
+int interrupt_asked(void);
 /* Sets the message of the second signal: the data that it loses. Default: "ended at once". */
 void interrupt_says(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* What the second one does before it ends the program, in the signal's handler; NULL: nothing. */

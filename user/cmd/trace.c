@@ -217,7 +217,7 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 				"leaves it running",
 				program, interrupt_asked() ? "another" : "a second one");
 		said = true;
-		if (interrupt_signal() == SIGTERM && !passed_on)
+		if (interrupt_asked() == SIGTERM && !passed_on)
 			passed_on = !kill(launch__pid(launch), SIGTERM);
 	}
 	return shell_status(status);

@@ -152,18 +152,6 @@ static bool read_function(const char *text, const struct blas_type *type, bool p
 	return false;
 }
 
-static bool read_mixed(const char *text, bool prefixed, struct blas_symbol *symbol)
-{
-	for (size_t i = 0; i < sizeof(mixed_gemms) / sizeof(mixed_gemms[0]); i++) {
-		if (!has_name(text, mixed_gemms[i].name, prefixed, &symbol->wide))
-			continue;
-		symbol->function = &blas_functions[0];
-		symbol->type = &mixed_gemms[i].type;
-		return true;
-	}
-	return false;
-}
-
 /* [scipy_] [cblas_] LETTERS NAME TAIL */
 static bool read_symbol(const char *text, struct blas_symbol *symbol)
 {
@@ -186,7 +174,14 @@ static bool read_symbol(const char *text, struct blas_symbol *symbol)
 		    read_function(stem + length, &blas_types[i], stem != text, symbol))
 			return true;
 	}
-	return read_mixed(stem, stem != text, symbol);
+	for (size_t i = 0; i < sizeof(mixed_gemms) / sizeof(mixed_gemms[0]); i++) {
+		if (!has_name(stem, mixed_gemms[i].name, stem != text, &symbol->wide))
+			continue;
+		symbol->function = &blas_functions[0];
+		symbol->type = &mixed_gemms[i].type;
+		return true;
+	}
+	return false;
 }
 
 static void describe(const struct blas_type *type, bool wide, const char *what, const char *text,

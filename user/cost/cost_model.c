@@ -90,31 +90,24 @@ static int parse_rule(struct reading *reading, char *rule)
 	return complain(reading, "MODULE:GLOB must be followed by statements: flops = …");
 }
 
-static int read_rules(struct reading *reading, char *text)
-{
-	char *rule;
-	int err = 0;
-
-	reading->rules = statements_of(text);
-	while (!err && (rule = statements_next(&reading->rules)))
-		err = parse_rule(reading, rule);
-	if (!err && reading->rules.misplaced)
-		err = complain(reading, "a rule must begin at the start of its line");
-	return err;
-}
-
 static int load(struct cost_model *model, const char *path, char *why, size_t why_size)
 {
 	struct reading reading = {.model = model, .path = path, .why = why, .why_size = why_size};
 	char *text = file_read_text(path);
 	int err;
+	char *rule;
 
 	if (!text) {
 		err = -errno;
 		snprintf(why, why_size, "%s: %s", path, file_error(-err));
 		return err;
 	}
-	err = read_rules(&reading, text);
+	err = 0;
+	reading.rules = statements_of(text);
+	while (!err && (rule = statements_next(&reading.rules)))
+		err = parse_rule(&reading, rule);
+	if (!err && reading.rules.misplaced)
+		err = complain(&reading, "a rule must begin at the start of its line");
 	free(text);
 	if (err && err != -EINVAL)
 		snprintf(why, why_size, "%s: %s", path, strerror(-err));

@@ -141,18 +141,16 @@ static void emit_statement(struct generator *generator, const struct statement *
 {
 	for (size_t i = 0; i < statement->values_count; i++)
 		emit_value(generator, statement->values[i]);
-	switch (statement->op) {
-	case PERFX_OP_SAME:
-		/* there is no pop: 0 times the value is added to the bytes */
-		emit(generator, PERFX_OP_SAME, 0, 0, 2, 1);
-		emit(generator, PERFX_OP_CONST, 0, 0, 0, 1);
-		emit(generator, PERFX_OP_MUL, 0, 0, 2, 1);
-		emit(generator, PERFX_OP_BYTES, 0, 0, 1, 0);
-		return;
-	default:
+	if (statement->op != PERFX_OP_SAME) {
 		emit(generator, (enum perfx_op)statement->op, statement->n, 0,
 		     statement->values_count, 0);
+		return;
 	}
+	/* there is no pop: 0 times the value is added to the bytes */
+	emit(generator, PERFX_OP_SAME, 0, 0, 2, 1);
+	emit(generator, PERFX_OP_CONST, 0, 0, 0, 1);
+	emit(generator, PERFX_OP_MUL, 0, 0, 2, 1);
+	emit(generator, PERFX_OP_BYTES, 0, 0, 1, 0);
 }
 
 /* Operations needed to evaluate it. */
@@ -277,25 +275,24 @@ static bool generate(struct generator *generator)
 	return !generator->failed;
 }
 
-/* Holds values that are expensive to read; where that gets too long, values that are long. */
-static int generate_best(const struct program *program, struct perfx_cost_program *cost, char *why,
-			 size_t why_size)
+int cost_compile(const char *text, struct perfx_cost_program *cost, char *why, size_t why_size)
 {
-	struct generator generator = {
-		.program = program, .cost = cost, .read_cost = 8, .why = why, .why_size = why_size};
+	struct program program;
+	struct generator generator = {.program = &program,
+				      .cost = cost,
+				      .read_cost = 8,
+				      .why = why,
+				      .why_size = why_size};
+	int err = cost_parse(text, &program, why, why_size);
 
+	if (err)
+		return err;
+	/* holds values that are expensive to read; where that gets too long, values that are long
+	 */
 	if (generate(&generator))
 		return 0;
 	generator.read_cost = 1;
 	return generate(&generator) ? 0 : -EINVAL;
-}
-
-int cost_compile(const char *text, struct perfx_cost_program *cost, char *why, size_t why_size)
-{
-	struct program program;
-	int err = cost_parse(text, &program, why, why_size);
-
-	return err ?: generate_best(&program, cost, why, why_size);
 }
 
 uint8_t cost_argument_regs(const struct perfx_cost_program *cost)

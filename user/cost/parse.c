@@ -188,19 +188,6 @@ static int numbered(const char *word, const char *stem)
 	return *end || value > 200 ? 0 : (int)value;
 }
 
-static const struct node *parse_argument(struct parser *parser, int number)
-{
-	int place = number + (parser->slot ? 1 : 0);
-
-	parser->saw_argument = true;
-	if (parser->at_exit)
-		return fail(parser, "arg%d is gone at the exit: let x = arg%d before 'exit'",
-			    number, number);
-	if (place > 6)
-		return fail(parser, "arg%d is not in a register: use stack%d", number, place - 6);
-	return new_node(parser, PERFX_OP_ARG, (uint8_t)place, 0);
-}
-
 static const struct node *parse_let(struct parser *parser, const char *name)
 {
 	for (size_t i = parser->program->lets_count; i-- > 0;) {
@@ -267,7 +254,7 @@ static const struct node *parse_tensor(struct parser *parser, enum perfx_op op)
 
 static const struct {
 	const char *name;
-	uint8_t op, children, n;
+	uint8_t op, children, n; /* children 0: its value is a tensor */
 } functions[] = {
 	{"i32", PERFX_OP_DIM, 1, 4},	   {"i64", PERFX_OP_DIM, 1, 8},
 	{"u8", PERFX_OP_LOW, 1, 1},	   {"u16", PERFX_OP_LOW, 1, 2},
@@ -276,15 +263,9 @@ static const struct {
 	{"load64", PERFX_OP_LOAD, 1, 8},   {"eq", PERFX_OP_EQ, 2, 0},
 	{"pair", PERFX_OP_PAIR, 2, 0},	   {"same", PERFX_OP_SAME, 2, 0},
 	{"select", PERFX_OP_SELECT, 3, 0}, {"noted0", PERFX_OP_NOTED0, 1, 0},
-	{"noted1", PERFX_OP_NOTED1, 1, 0},
-};
-
-static const struct {
-	const char *name;
-	enum perfx_op op;
-} tensor_functions[] = {
-	{"numel", PERFX_OP_NUMEL},  {"ndim", PERFX_OP_NDIM},	   {"size", PERFX_OP_SIZE},
-	{"elem", PERFX_OP_ELEMENT}, {"complex", PERFX_OP_COMPLEX},
+	{"noted1", PERFX_OP_NOTED1, 1, 0}, {"numel", PERFX_OP_NUMEL, 0, 0},
+	{"ndim", PERFX_OP_NDIM, 0, 0},	   {"size", PERFX_OP_SIZE, 0, 0},
+	{"elem", PERFX_OP_ELEMENT, 0, 0},  {"complex", PERFX_OP_COMPLEX, 0, 0},
 };
 
 /* load64(x + 8): the distance goes into the instruction. */
@@ -331,13 +312,14 @@ static const struct node *parse_call(struct parser *parser, enum perfx_op op, ui
 
 static const struct node *parse_function(struct parser *parser, const char *name)
 {
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		enum perfx_op op = (enum perfx_op)functions[i].op;
+
 		if (!strcmp(functions[i].name, name))
-			return parse_call(parser, (enum perfx_op)functions[i].op, functions[i].n,
-					  functions[i].children);
-	for (size_t i = 0; i < sizeof(tensor_functions) / sizeof(tensor_functions[0]); i++)
-		if (!strcmp(tensor_functions[i].name, name))
-			return parse_tensor(parser, tensor_functions[i].op);
+			return functions[i].children ? parse_call(parser, op, functions[i].n,
+								  functions[i].children)
+						     : parse_tensor(parser, op);
+	}
 	if (!strcmp(name, "int"))
 		return parse_call(parser, PERFX_OP_DIM, parser->int_bytes, 1);
 	if (!strcmp(name, "groups"))
@@ -367,14 +349,6 @@ static const struct node *parse_reference(struct parser *parser)
 	return node && add_child(parser, node, load) ? node : NULL;
 }
 
-/* An object in memory lies where the caller has said, which is known at the entry already. */
-static const struct node *parse_result(struct parser *parser)
-{
-	if (!parser->at_exit)
-		return fail(parser, "the result is known only after 'exit'");
-	return parser->slot ? parse_let(parser, RESULT) : new_node(parser, PERFX_OP_ARG, 7, 0);
-}
-
 static const struct node *parse_word(struct parser *parser)
 {
 	char word[NAME_MAX_BYTES];
@@ -386,8 +360,19 @@ static const struct node *parse_word(struct parser *parser)
 	skip_blanks(parser);
 	if (*parser->at == '(')
 		return parse_function(parser, word);
-	if ((number = numbered(word, "arg")))
-		return parse_argument(parser, number);
+	if ((number = numbered(word, "arg"))) {
+		int place = number + (parser->slot ? 1 : 0);
+
+		parser->saw_argument = true;
+		if (parser->at_exit)
+			return fail(parser,
+				    "arg%d is gone at the exit: let x = arg%d before 'exit'",
+				    number, number);
+		if (place > 6)
+			return fail(parser, "arg%d is not in a register: use stack%d", number,
+				    place - 6);
+		return new_node(parser, PERFX_OP_ARG, (uint8_t)place, 0);
+	}
 	if ((number = numbered(word, "stack"))) {
 		if (parser->at_exit)
 			return fail(parser,
@@ -395,8 +380,14 @@ static const struct node *parse_word(struct parser *parser)
 				    number, number);
 		return new_node(parser, PERFX_OP_STACK, (uint8_t)number, 0);
 	}
-	if (!strcmp(word, RESULT))
-		return parse_result(parser);
+	if (!strcmp(word, RESULT)) {
+		/* An object in memory lies where the caller has said, which is known at the entry
+		 * already. */
+		if (!parser->at_exit)
+			return fail(parser, "the result is known only after 'exit'");
+		return parser->slot ? parse_let(parser, RESULT)
+				    : new_node(parser, PERFX_OP_ARG, 7, 0);
+	}
 	return parse_let(parser, word);
 }
 
@@ -713,39 +704,30 @@ static void parse_statement(struct parser *parser)
 		     word);
 }
 
-static bool has_statement(const struct program *program, enum perfx_op op)
-{
-	for (size_t i = 0; i < program->statements_count; i++)
-		if (program->statements[i].op == op)
-			return true;
-	return false;
-}
+#define HAS(op) (1ull << PERFX_OP_##op)
+_Static_assert(PERFX_OPS <= 64, "a bit for each");
 
 /* The kind of a program follows from its statements. */
 static void conclude(struct parser *parser)
 {
 	struct program *program = parser->program;
-	bool flops = has_statement(program, PERFX_OP_FLOPS);
-	bool bytes = has_statement(program, PERFX_OP_BYTES);
-	bool bus = has_statement(program, PERFX_OP_BUS);
-	bool notes = has_statement(program, PERFX_OP_NOTE) ||
-		     has_statement(program, PERFX_OP_KERNEL_NAME) ||
-		     has_statement(program, PERFX_OP_KERNEL_ALIAS);
-	bool device =
-		program->flags & PERFX_COST_F_DEVICE || has_statement(program, PERFX_OP_LAUNCH) ||
-		has_statement(program, PERFX_OP_LAUNCH_BY_STUB) ||
-		has_statement(program, PERFX_OP_GRAPH) || has_statement(program, PERFX_OP_COPY);
+	bool flops, bytes, moves = program->flags & PERFX_COST_F_MOVES;
+	uint64_t ops = 0;
 
-	if (device)
+	for (size_t i = 0; i < program->statements_count; i++)
+		ops |= 1ull << program->statements[i].op;
+	flops = ops & HAS(FLOPS);
+	bytes = ops & HAS(BYTES);
+	if (ops & (HAS(LAUNCH) | HAS(LAUNCH_BY_STUB) | HAS(GRAPH) | HAS(COPY)))
 		program->flags |= PERFX_COST_F_DEVICE;
-
-	if (flops && program->flags & PERFX_COST_F_MOVES)
+	if (flops && moves)
 		fail(parser, "'moves' excludes flops");
-	else if (bus && !(program->flags & PERFX_COST_F_MOVES && bytes))
+	else if ((ops & HAS(BUS)) && !(moves && bytes))
 		fail(parser, "'bus' needs 'moves' and bytes = …");
-	else if (!flops && bytes && !(program->flags & PERFX_COST_F_MOVES))
+	else if (!flops && bytes && !moves)
 		fail(parser, "bytes without flops: add 'moves'");
-	else if (!flops && !bytes && !notes && !device)
+	else if (!flops && !bytes && !(program->flags & PERFX_COST_F_DEVICE) &&
+		 !(ops & (HAS(NOTE) | HAS(KERNEL_NAME) | HAS(KERNEL_ALIAS))))
 		fail(parser, "no effect: flops = … is missing");
 	else if (!flops && !bytes)
 		program->flags |= PERFX_COST_F_NOTES;

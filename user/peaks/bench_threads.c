@@ -330,22 +330,6 @@ static double burst_bandwidth(const struct bench_threads *bench_threads, int bur
 	return end_ns > start_ns ? (double)bytes * 1e9 / (double)(end_ns - start_ns) : 0;
 }
 
-/* The best of the clean bursts; without any, the best of all. */
-static struct bench_rate best_bandwidth(const struct bench_threads *bench_threads)
-{
-	struct bench_rate best = {0};
-
-	for (int burst = 0; burst < BURSTS; burst++) {
-		bool clean = all_ran(bench_threads, burst, CLEAN_PERCENT);
-		double rate = burst_bandwidth(bench_threads, burst);
-
-		if (clean < best.clean || (clean == best.clean && rate <= best.per_s))
-			continue;
-		best = (struct bench_rate){.per_s = rate, .clean = clean};
-	}
-	return best;
-}
-
 struct bench_rate bench_threads__flops(struct bench_threads *bench_threads,
 				       const struct fma_kernel *kernel, bool all)
 {
@@ -406,10 +390,22 @@ int bench_threads__allocate(struct bench_threads *bench_threads)
 
 struct bench_rate bench_threads__bandwidth(struct bench_threads *bench_threads, bool all)
 {
+	struct bench_rate best;
+
 	for (size_t i = 0; i < bench_threads->count; i++)
 		if (bench_threads->workers[i].slice.touched < bench_threads->workers[i].slice.least)
 			return (struct bench_rate){0};
 	if (run(bench_threads, TASK_TRIAD, all))
 		return (struct bench_rate){0};
-	return best_bandwidth(bench_threads);
+	/* The best of the clean bursts; without any, the best of all. */
+	best = (struct bench_rate){0};
+	for (int burst = 0; burst < BURSTS; burst++) {
+		bool clean = all_ran(bench_threads, burst, CLEAN_PERCENT);
+		double rate = burst_bandwidth(bench_threads, burst);
+
+		if (clean < best.clean || (clean == best.clean && rate <= best.per_s))
+			continue;
+		best = (struct bench_rate){.per_s = rate, .clean = clean};
+	}
+	return best;
 }

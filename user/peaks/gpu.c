@@ -52,26 +52,13 @@ static const struct capability *capability_of(const struct perfx_gpu_device *dev
 
 static uint32_t flops_a_clock(const struct capability *c, enum perfx_dtype dtype)
 {
-	switch (dtype) {
-	case PERFX_DTYPE_F64:
-	case PERFX_DTYPE_C128:
-		return c->f64;
-	case PERFX_DTYPE_F32:
-	case PERFX_DTYPE_C64:
-		return c->f32;
-	case PERFX_DTYPE_TF32:
-		return c->tf32;
-	case PERFX_DTYPE_F16:
-		return c->f16;
-	case PERFX_DTYPE_BF16:
-		return c->bf16;
-	case PERFX_DTYPE_F8:
-		return c->f8;
-	case PERFX_DTYPE_INTEGER:
-	case PERFX_DTYPE_UNKNOWN:
-		break;
-	}
-	return 0;
+	const uint32_t flops[PERFX_DTYPES] = {
+		[PERFX_DTYPE_F64] = c->f64,   [PERFX_DTYPE_C128] = c->f64,
+		[PERFX_DTYPE_F32] = c->f32,   [PERFX_DTYPE_C64] = c->f32,
+		[PERFX_DTYPE_TF32] = c->tf32, [PERFX_DTYPE_F16] = c->f16,
+		[PERFX_DTYPE_BF16] = c->bf16, [PERFX_DTYPE_F8] = c->f8};
+
+	return flops[dtype];
 }
 
 double gpu_peak_flops(const struct perfx_gpu_device *device, enum perfx_dtype dtype)
@@ -142,17 +129,11 @@ struct gpu_occupancy gpu_occupancy(const struct perfx_gpu_device *device,
 
 const char *gpu_limit_name(enum gpu_limit limit)
 {
-	switch (limit) {
-	case GPU_LIMIT_WARPS:
-		return "warps";
-	case GPU_LIMIT_BLOCKS:
-		return "blocks";
-	case GPU_LIMIT_REGISTERS:
-		return "registers";
-	case GPU_LIMIT_SHARED_MEMORY:
-		return "shared memory";
-	case GPU_LIMIT_NONE:
-		break;
-	}
-	return "";
+	static const char *const names[] = {[GPU_LIMIT_NONE] = "",
+					    [GPU_LIMIT_WARPS] = "warps",
+					    [GPU_LIMIT_BLOCKS] = "blocks",
+					    [GPU_LIMIT_REGISTERS] = "registers",
+					    [GPU_LIMIT_SHARED_MEMORY] = "shared memory"};
+
+	return names[limit];
 }

@@ -154,19 +154,9 @@ static int read_file(const char *path, char *text, size_t size)
 	return (int)n;
 }
 
-static char *read_host(void)
-{
-	char id[128];
-
-	if (read_file("/etc/machine-id", id, sizeof(id)))
-		return strdup("");
-	id[strcspn(id, " \t\n")] = '\0';
-	return strdup(id);
-}
-
 int peaks_key_read(struct peaks_key *key)
 {
-	char *cpuinfo = malloc(MODEL_MAX);
+	char *cpuinfo = malloc(MODEL_MAX), id[128] = "";
 	int *cpus = NULL;
 	ssize_t count = host_cpus(&cpus);
 
@@ -175,7 +165,10 @@ int peaks_key_read(struct peaks_key *key)
 	if (cpuinfo && !read_file("/proc/cpuinfo", cpuinfo, MODEL_MAX))
 		key->cpu = host_cpu_name(cpuinfo);
 	free(cpuinfo);
-	key->host = read_host();
+	if (read_file("/etc/machine-id", id, sizeof(id)))
+		id[0] = '\0';
+	id[strcspn(id, " \t\n")] = '\0';
+	key->host = strdup(id);
 	if (key->cpu && key->host && key->threads)
 		return 0;
 	peaks_key_clear(key);
