@@ -5,6 +5,7 @@
 
 #include "aggregate/profile_stack.h"
 #include "aggregate/statistics.h"
+#include "decode/names.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>
@@ -115,12 +116,5 @@ struct profile_memory {
 	struct profile_hotspot *hotspots; /* live at the peak, then allocated bytes, descending */
 	size_t hotspots_count;
 };
-
-static inline const char *profile_domain_name(enum perfx_domain domain)
-{
-	static const char *const names[] = {"", "host", "tensor", "gpu", "user"};
-
-	return names[domain];
-}
 
 #endif

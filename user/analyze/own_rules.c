@@ -205,7 +205,7 @@ static void judge_memory(struct rules_ctx *ctx, const struct own_rule *rule)
 		double value = rule->metric->get(ctx, memory);
 		struct note note = {.look = "Memory"};
 
-		if (!is_named(rule, profile_domain_name(memory->domain)) || !is_passed(rule, value))
+		if (!is_named(rule, name_of_domain(memory->domain)) || !is_passed(rule, value))
 			continue;
 		text_printf(&note.subject, "%s of ", memory_words(memory));
 		add_process_name(&note.subject, ctx->process);

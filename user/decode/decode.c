@@ -1,46 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "decode/decode.h"
+#include "decode/pack.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* The shape of a kind's records. */
+/* The shape of a kind's records. fixed 0: the kind is not known here. */
 struct form {
-	size_t fixed; /* bytes known here */
-	size_t least; /* bytes that each record has: those up to `fixed` that are missing are 0 */
-	unsigned strings_count;
+	uint32_t fixed; /* bytes known here */
+	uint32_t least; /* bytes that each record has: those up to `fixed` that are missing are 0 */
+	uint32_t strings_count;
+	enum perfx_role role;
 };
 
-static bool form_of(enum perfx_kind kind, struct form *form)
-{
-	switch (kind) {
-#define FORM(kind, name, number, bytes, least, strings, role)                         \
-	case PERFX_KIND_##kind: {                                                     \
-		_Static_assert((least) <= (bytes) && (strings) <= EVENT_STRINGS_MAX); \
-		*form = (struct form){(bytes), (least), (strings)};                   \
-		return true;                                                          \
-	}
-		PERFX_RECORDS(FORM)
+static const struct form forms[] = {
+#define FORM(kind, name, number, bytes, least, strings, role) \
+	[PERFX_KIND_##kind] = {(bytes), (least), (strings), PERFX_ROLE_##role},
+	PERFX_RECORDS(FORM)
 #undef FORM
-	case PERFX_KIND_INVALID:
-		break;
-	}
-	return false;
-}
+};
+#define FORMS_COUNT (sizeof(forms) / sizeof(*forms))
+
+#define FORM_OK(kind, name, number, bytes, least, strings, role) \
+	_Static_assert((least) <= (bytes) && (strings) <= EVENT_STRINGS_MAX, #name);
+PERFX_RECORDS(FORM_OK)
+#undef FORM_OK
 
 enum perfx_role role_of(enum perfx_kind kind)
 {
-	switch (kind) {
-#define ROLE(kind, name, number, bytes, least, strings, role) \
-	case PERFX_KIND_##kind:                               \
-		return PERFX_ROLE_##role;
-		PERFX_RECORDS(ROLE)
-#undef ROLE
-	case PERFX_KIND_INVALID:
-		break;
-	}
-	return PERFX_ROLE_NONE;
+	return kind < FORMS_COUNT ? forms[kind].role : PERFX_ROLE_NONE;
 }
 
 uint64_t record_time_ns(const struct perfx_record *record)
@@ -78,14 +68,6 @@ static bool split_strings(const char *text, const char *end, const char **string
 	return true;
 }
 
-/* The addresses of a STACK record lie whole between its fixed part and its end. */
-static bool find_addresses(struct event *event, const char *from, const char *end)
-{
-	event->addresses = (const unsigned char *)from;
-	return event->stack.frames_count <= PERFX_STACK_FRAMES_MAX &&
-	       event->stack.frames_count <= (size_t)(end - from) / sizeof(uint64_t);
-}
-
 /* Values that later code indexes or switches by: PERFX_FIELDS_<name>. */
 #define IS_ID(member, space)
 #define IS_TIME(member)
@@ -117,7 +99,7 @@ ssize_t decode_event(const void *data, size_t size, struct event *event, size_t 
 {
 	const char *bytes = data;
 	struct perfx_record hdr;
-	struct form form;
+	const struct form *form;
 	size_t known;
 
 	if (size < sizeof(hdr))
@@ -130,23 +112,27 @@ ssize_t decode_event(const void *data, size_t size, struct event *event, size_t 
 		return -EAGAIN;
 
 	*skip = hdr.size;
-	if (!form_of(hdr.kind, &form) || hdr.fixed < form.least)
+	form = &forms[hdr.kind < FORMS_COUNT ? hdr.kind : PERFX_KIND_INVALID];
+	if (!form->fixed || hdr.fixed < form->least)
 		return -ENOTSUP;
 
 	event->kind = hdr.kind;
-	known = hdr.fixed < form.fixed ? hdr.fixed : form.fixed;
+	known = hdr.fixed < form->fixed ? hdr.fixed : form->fixed;
 	memcpy((char *)event + offsetof(struct event, hdr), data, known);
-	memset((char *)event + offsetof(struct event, hdr) + known, 0, form.fixed - known);
-	if (!split_strings(bytes + hdr.fixed, bytes + hdr.size, event->strings, form.strings_count))
+	memset((char *)event + offsetof(struct event, hdr) + known, 0, form->fixed - known);
+	if (!split_strings(bytes + hdr.fixed, bytes + hdr.size, event->strings,
+			   form->strings_count))
 		return -ENOTSUP;
-	event->addresses = NULL;
 	event->record = data;
-	if (hdr.kind == PERFX_KIND_STACK &&
-	    !find_addresses(event, bytes + hdr.fixed, bytes + hdr.size))
-		return -ENOTSUP;
-	if (!values_ok(event))
-		return -ENOTSUP;
-	return (ssize_t)hdr.size;
+	event->addresses = NULL;
+	/* the addresses of a STACK record lie whole between its fixed part and its end */
+	if (hdr.kind == PERFX_KIND_STACK) {
+		event->addresses = (const unsigned char *)bytes + hdr.fixed;
+		if (event->stack.frames_count > PERFX_STACK_FRAMES_MAX ||
+		    event->stack.frames_count > (hdr.size - hdr.fixed) / sizeof(uint64_t))
+			return -ENOTSUP;
+	}
+	return values_ok(event) ? (ssize_t)hdr.size : -ENOTSUP;
 }
 
 size_t decode_next(const void *data, size_t size, struct event *event)
@@ -163,4 +149,31 @@ size_t decode_next(const void *data, size_t size, struct event *event)
 		return (size_t)used;
 	decode_event(&undecoded, sizeof(undecoded), event, &(size_t){0});
 	return used == -ENOTSUP ? skip : size;
+}
+
+const struct perfx_record *pack_record(struct pack_buffer *buffer, enum perfx_kind kind,
+				       const void *fixed, size_t fixed_size,
+				       const char *const *strings, size_t strings_count)
+{
+	struct perfx_record *hdr = (struct perfx_record *)buffer->bytes;
+	size_t used = fixed_size;
+
+	assert(fixed_size + strings_count + 8 <= sizeof(buffer->bytes));
+	memcpy(buffer->bytes, fixed, fixed_size);
+	for (size_t i = 0; i < strings_count; i++) {
+		const char *text = strings[i] ? strings[i] : "";
+		/* room for the terminators of those that follow */
+		size_t room = sizeof(buffer->bytes) - 8 - used - (strings_count - i);
+		size_t length = strnlen(text, room);
+
+		memcpy(buffer->bytes + used, text, length);
+		buffer->bytes[used + length] = '\0';
+		used += length + 1;
+	}
+	while (used % 8)
+		buffer->bytes[used++] = '\0';
+	hdr->size = (__u32)used;
+	hdr->kind = (__u16)kind;
+	hdr->fixed = (__u16)fixed_size;
+	return hdr;
 }

@@ -79,14 +79,11 @@ uint64_t record_id(const struct perfx_record *record, enum id_space space)
 
 unsigned record_sums(enum perfx_kind kind)
 {
-	switch (kind) {
-#define SUMS_OF(kind, name, ...) \
-	case PERFX_KIND_##kind:  \
-		return 0 PERFX_FIELDS_##name;
+	static const unsigned sums[] = {
+#define SUMS_OF(kind, name, ...) [PERFX_KIND_##kind] = 0 PERFX_FIELDS_##name,
 		PERFX_RECORDS(SUMS_OF)
 #undef SUMS_OF
-	case PERFX_KIND_INVALID:
-		break;
-	}
-	return 0;
+	};
+
+	return kind < sizeof(sums) / sizeof(*sums) ? sums[kind] : 0;
 }

@@ -3,160 +3,123 @@
 
 #include <stddef.h>
 
-/* No default anywhere: the compiler finds the value that has no name yet. */
-#define NAME(value, text) \
-	case value:       \
-		return text
+/* A table of names by value; one that has none is `otherwise`. */
+static const char *name_in(const char *const *names, size_t count, unsigned value,
+			   const char *otherwise)
+{
+	return value < count && names[value] ? names[value] : otherwise;
+}
+
+#define COUNT(names)			 (sizeof(names) / sizeof(*(names)))
+#define NAME_IN(names, value, otherwise) name_in((names), COUNT(names), (value), (otherwise))
 
 const char *name_of_kind(enum perfx_kind kind)
 {
-#define KIND_NAME(upper, lower, ...) NAME(PERFX_KIND_##upper, #lower);
-	switch (kind) {
+	static const char *const names[] = {
+#define KIND_NAME(upper, lower, ...) [PERFX_KIND_##upper] = #lower,
 		PERFX_RECORDS(KIND_NAME)
-	case PERFX_KIND_INVALID:
-		break;
-	}
 #undef KIND_NAME
-	return NULL;
+	};
+
+	return NAME_IN(names, kind, NULL);
 }
 
 const char *name_of_source(enum perfx_source source)
 {
-	switch (source) {
-		NAME(PERFX_SOURCE_PERFX, "perfx");
-		NAME(PERFX_SOURCE_SYMBOL, "symbol");
-		NAME(PERFX_SOURCE_TORCH, "torch");
-		NAME(PERFX_SOURCE_JAX, "jax");
-		NAME(PERFX_SOURCE_XLA, "xla");
-		NAME(PERFX_SOURCE_TF, "tf");
-		NAME(PERFX_SOURCE_NVTX, "nvtx");
-		NAME(PERFX_SOURCE_ROCTX, "roctx");
-		NAME(PERFX_SOURCE_ITT, "itt");
-		NAME(PERFX_SOURCE_USDT, "usdt");
-		NAME(PERFX_SOURCE_BLAS, "blas");
-		NAME(PERFX_SOURCE_CUDA, "cuda");
-		NAME(PERFX_SOURCE_NCCL, "nccl");
-		NAME(PERFX_SOURCE_MPI, "mpi");
-	case PERFX_SOURCE_INVALID:
-		break;
-	}
-	return "symbol";
+	static const char *const names[] = {
+		[PERFX_SOURCE_PERFX] = "perfx", [PERFX_SOURCE_SYMBOL] = "symbol",
+		[PERFX_SOURCE_TORCH] = "torch", [PERFX_SOURCE_JAX] = "jax",
+		[PERFX_SOURCE_XLA] = "xla",	[PERFX_SOURCE_TF] = "tf",
+		[PERFX_SOURCE_NVTX] = "nvtx",	[PERFX_SOURCE_ROCTX] = "roctx",
+		[PERFX_SOURCE_ITT] = "itt",	[PERFX_SOURCE_USDT] = "usdt",
+		[PERFX_SOURCE_BLAS] = "blas",	[PERFX_SOURCE_CUDA] = "cuda",
+		[PERFX_SOURCE_NCCL] = "nccl",	[PERFX_SOURCE_MPI] = "mpi"};
+	_Static_assert(COUNT(names) == PERFX_SOURCES, "a source has no name");
+
+	return NAME_IN(names, source, "symbol");
 }
 
 const char *name_of_alignment(enum perfx_alignment alignment)
 {
-	switch (alignment) {
-		NAME(PERFX_ALIGNMENT_REFERENCE, "reference");
-		NAME(PERFX_ALIGNMENT_SAME_BOOT, "same_boot");
-		NAME(PERFX_ALIGNMENT_COLLECTIVES, "collectives");
-		NAME(PERFX_ALIGNMENT_BACKWARD, "backward");
-		NAME(PERFX_ALIGNMENT_WALL_CLOCK, "wall_clock");
-	case PERFX_ALIGNMENT_INVALID:
-		break;
-	}
-	return "unknown";
+	static const char *const names[] = {[PERFX_ALIGNMENT_REFERENCE] = "reference",
+					    [PERFX_ALIGNMENT_SAME_BOOT] = "same_boot",
+					    [PERFX_ALIGNMENT_COLLECTIVES] = "collectives",
+					    [PERFX_ALIGNMENT_BACKWARD] = "backward",
+					    [PERFX_ALIGNMENT_WALL_CLOCK] = "wall_clock"};
+
+	return NAME_IN(names, alignment, "unknown");
 }
 
 const char *name_of_dtype(enum perfx_dtype dtype)
 {
-	switch (dtype) {
-		NAME(PERFX_DTYPE_F64, "f64");
-		NAME(PERFX_DTYPE_F32, "f32");
-		NAME(PERFX_DTYPE_F16, "f16");
-		NAME(PERFX_DTYPE_BF16, "bf16");
-		NAME(PERFX_DTYPE_F8, "f8");
-		NAME(PERFX_DTYPE_C128, "c128");
-		NAME(PERFX_DTYPE_C64, "c64");
-		NAME(PERFX_DTYPE_INTEGER, "integer");
-		NAME(PERFX_DTYPE_TF32, "tf32");
-	case PERFX_DTYPE_UNKNOWN:
-		break;
-	}
-	return "unknown";
+	static const char *const names[] = {
+		[PERFX_DTYPE_F64] = "f64",  [PERFX_DTYPE_F32] = "f32",
+		[PERFX_DTYPE_F16] = "f16",  [PERFX_DTYPE_BF16] = "bf16",
+		[PERFX_DTYPE_F8] = "f8",    [PERFX_DTYPE_C128] = "c128",
+		[PERFX_DTYPE_C64] = "c64",  [PERFX_DTYPE_INTEGER] = "integer",
+		[PERFX_DTYPE_TF32] = "tf32"};
+	_Static_assert(COUNT(names) == PERFX_DTYPES, "a type has no name");
+
+	return NAME_IN(names, dtype, "unknown");
 }
 
 const char *name_of_peak_origin(enum perfx_peak_origin origin)
 {
-	switch (origin) {
-		NAME(PERFX_PEAK_MEASURED, "measured");
-		NAME(PERFX_PEAK_CACHED, "cached");
-		NAME(PERFX_PEAK_ESTIMATED, "estimated");
-	case PERFX_PEAK_GIVEN:
-		break;
-	}
-	return "given";
+	static const char *const names[] = {[PERFX_PEAK_MEASURED] = "measured",
+					    [PERFX_PEAK_CACHED] = "cached",
+					    [PERFX_PEAK_ESTIMATED] = "estimated"};
+
+	return NAME_IN(names, origin, "given");
 }
 
 const char *name_of_domain(enum perfx_domain domain)
 {
-	switch (domain) {
-		NAME(PERFX_DOMAIN_HOST, "host");
-		NAME(PERFX_DOMAIN_TENSOR, "tensor");
-		NAME(PERFX_DOMAIN_GPU, "gpu");
-		NAME(PERFX_DOMAIN_USER, "user");
-	case PERFX_DOMAIN_INVALID:
-		break;
-	}
-	return "unknown";
+	static const char *const names[] = {[PERFX_DOMAIN_HOST] = "host",
+					    [PERFX_DOMAIN_TENSOR] = "tensor",
+					    [PERFX_DOMAIN_GPU] = "gpu",
+					    [PERFX_DOMAIN_USER] = "user"};
+	_Static_assert(COUNT(names) == PERFX_DOMAINS, "a domain has no name");
+
+	return NAME_IN(names, domain, "unknown");
 }
 
 const char *name_of_link(enum perfx_link link)
 {
-	switch (link) {
-		NAME(PERFX_LINK_SESSION, "session");
-		NAME(PERFX_LINK_MULTI, "multi");
-		NAME(PERFX_LINK_PERF, "perf");
-		NAME(PERFX_LINK_SINGLE, "single");
-	case PERFX_LINK_INVALID:
-		break;
-	}
-	return "none";
+	static const char *const names[] = {[PERFX_LINK_SESSION] = "session",
+					    [PERFX_LINK_MULTI] = "multi",
+					    [PERFX_LINK_PERF] = "perf",
+					    [PERFX_LINK_SINGLE] = "single"};
+
+	return NAME_IN(names, link, "none");
 }
 
 const char *name_of_return(enum perfx_return ret)
 {
-	switch (ret) {
-		NAME(PERFX_RETURN_EXIT, "exit");
-		NAME(PERFX_RETURN_PROBE, "probe");
-	case PERFX_RETURN_NONE:
-		break;
-	}
-	return "none";
+	static const char *const names[] = {
+		[PERFX_RETURN_EXIT] = "exit", [PERFX_RETURN_PROBE] = "probe"};
+
+	return NAME_IN(names, ret, "none");
 }
 
 const char *name_of_site(enum perfx_site site)
 {
-	switch (site) {
-		NAME(PERFX_SITE_NOP5, "nop5");
-		NAME(PERFX_SITE_NOP, "nop");
-		NAME(PERFX_SITE_PUSH, "push");
-		NAME(PERFX_SITE_BRANCH, "branch");
-		NAME(PERFX_SITE_STEPPED, "stepped");
-	case PERFX_SITE_NONE:
-		break;
-	}
-	return "none";
+	static const char *const names[] = {[PERFX_SITE_NOP5] = "nop5",
+					    [PERFX_SITE_NOP] = "nop",
+					    [PERFX_SITE_PUSH] = "push",
+					    [PERFX_SITE_BRANCH] = "branch",
+					    [PERFX_SITE_STEPPED] = "stepped"};
+
+	return NAME_IN(names, site, "none");
 }
-
-struct named {
-	const char *name, *meaning;
-};
-
-#define NAMED(value, name, meaning) \
-	case value:                 \
-		return ((struct named){name, meaning})
 
 const char *name_of_memory_level(enum perfx_memory_level level)
 {
-	switch (level) {
-		NAME(PERFX_MEMORY_EXACT, "exact");
-		NAME(PERFX_MEMORY_SAMPLED, "sampled");
-		NAME(PERFX_MEMORY_SAMPLED_IN, "sampled_in");
-		NAME(PERFX_MEMORY_FREES_INFERRED, "frees_inferred");
-	case PERFX_MEMORY_OFF:
-		break;
-	}
-	return "off";
+	static const char *const names[] = {[PERFX_MEMORY_EXACT] = "exact",
+					    [PERFX_MEMORY_SAMPLED] = "sampled",
+					    [PERFX_MEMORY_SAMPLED_IN] = "sampled_in",
+					    [PERFX_MEMORY_FREES_INFERRED] = "frees_inferred"};
+
+	return NAME_IN(names, level, "off");
 }
 
 const char *name_of_language(enum perfx_language language)
@@ -164,88 +127,78 @@ const char *name_of_language(enum perfx_language language)
 	return language == PERFX_LANGUAGE_PYTHON ? "python" : "native";
 }
 
-static struct named stack_end_names(enum perfx_stack_end end)
+struct named {
+	const char *name, *meaning;
+};
+
+static const struct named *named_stack_end(enum perfx_stack_end end)
 {
-	switch (end) {
-		NAMED(PERFX_STACK_END_START, "start", "the thread's start");
-		NAMED(PERFX_STACK_END_DEPTH, "depth", "deeper than what is recorded");
-		NAMED(PERFX_STACK_END_NO_MAPPING, "no_mapping",
-		      "code without a file, compiled at run time");
-		NAMED(PERFX_STACK_END_NO_TABLE, "no_table", "unwind table not loaded yet");
-		NAMED(PERFX_STACK_END_NO_RULE, "no_rule", "code without unwind information");
-		NAMED(PERFX_STACK_END_BAD_RULE, "bad_rule",
-		      "unwind information that is not supported");
-		NAMED(PERFX_STACK_END_UNREADABLE, "unreadable", "stack memory not readable");
-		NAMED(PERFX_STACK_END_NOT_RISING, "not_rising", "frames out of order");
-		NAMED(PERFX_STACK_END_FRAME_POINTER, "frame_pointer",
-		      "end of the chain of frame pointers");
-		NAMED(PERFX_STACK_END_LEFT_OUT, "left_out", "not followed, to save time");
-		NAMED(PERFX_STACK_END_BAD_ADDRESS, "bad_address",
-		      "return address outside of all code");
-	case PERFX_STACK_END_UNKNOWN:
-		break;
-	}
-	return (struct named){"unknown", "not recorded"};
+	static const struct named ends[PERFX_STACK_ENDS] = {
+		[PERFX_STACK_END_UNKNOWN] = {"unknown", "not recorded"},
+		[PERFX_STACK_END_START] = {"start", "the thread's start"},
+		[PERFX_STACK_END_DEPTH] = {"depth", "deeper than what is recorded"},
+		[PERFX_STACK_END_NO_MAPPING] = {"no_mapping",
+						"code without a file, compiled at run time"},
+		[PERFX_STACK_END_NO_TABLE] = {"no_table", "unwind table not loaded yet"},
+		[PERFX_STACK_END_NO_RULE] = {"no_rule", "code without unwind information"},
+		[PERFX_STACK_END_BAD_RULE] = {"bad_rule",
+					      "unwind information that is not supported"},
+		[PERFX_STACK_END_UNREADABLE] = {"unreadable", "stack memory not readable"},
+		[PERFX_STACK_END_NOT_RISING] = {"not_rising", "frames out of order"},
+		[PERFX_STACK_END_FRAME_POINTER] = {"frame_pointer",
+						   "end of the chain of frame pointers"},
+		[PERFX_STACK_END_LEFT_OUT] = {"left_out", "not followed, to save time"},
+		[PERFX_STACK_END_BAD_ADDRESS] = {"bad_address",
+						 "return address outside of all code"},
+	};
+
+	return &ends[end < PERFX_STACK_ENDS && ends[end].name ? end : PERFX_STACK_END_UNKNOWN];
 }
 
 const char *name_of_stack_end(enum perfx_stack_end end)
 {
-	return stack_end_names(end).name;
+	return named_stack_end(end)->name;
 }
 
 const char *meaning_of_stack_end(enum perfx_stack_end end)
 {
-	return stack_end_names(end).meaning;
+	return named_stack_end(end)->meaning;
 }
 
 const char *name_of_wait(enum perfx_wait_reason reason)
 {
-	switch (reason) {
-		NAME(PERFX_WAIT_READ, "read");
-		NAME(PERFX_WAIT_WRITE, "write");
-		NAME(PERFX_WAIT_POLL, "poll");
-		NAME(PERFX_WAIT_EPOLL, "epoll");
-		NAME(PERFX_WAIT_FUTEX, "futex");
-		NAME(PERFX_WAIT_GIL, "gil");
-		NAME(PERFX_WAIT_SLEEP, "sleep");
-		NAME(PERFX_WAIT_WAIT, "wait");
-		NAME(PERFX_WAIT_DISK, "disk");
-		NAME(PERFX_WAIT_PAGE_FAULT, "page_fault");
-		NAME(PERFX_WAIT_RUNNABLE, "runnable");
-		NAME(PERFX_WAIT_SYSCALL, "syscall");
-		NAME(PERFX_WAIT_STOPPED, "stopped");
-	case PERFX_WAIT_NONE:
-		break;
-	}
-	return "none";
+	static const char *const names[PERFX_WAIT_REASONS] = {
+		[PERFX_WAIT_READ] = "read",	    [PERFX_WAIT_WRITE] = "write",
+		[PERFX_WAIT_POLL] = "poll",	    [PERFX_WAIT_EPOLL] = "epoll",
+		[PERFX_WAIT_FUTEX] = "futex",	    [PERFX_WAIT_GIL] = "gil",
+		[PERFX_WAIT_SLEEP] = "sleep",	    [PERFX_WAIT_WAIT] = "wait",
+		[PERFX_WAIT_DISK] = "disk",	    [PERFX_WAIT_PAGE_FAULT] = "page_fault",
+		[PERFX_WAIT_RUNNABLE] = "runnable", [PERFX_WAIT_SYSCALL] = "syscall",
+		[PERFX_WAIT_STOPPED] = "stopped"};
+
+	return NAME_IN(names, reason, "none");
 }
 
 const char *name_of_gpu_op(enum perfx_gpu_op op)
 {
-	switch (op) {
-		NAME(PERFX_GPU_OP_KERNEL, "kernel");
-		NAME(PERFX_GPU_OP_COPY, "copy");
-		NAME(PERFX_GPU_OP_MEMSET, "memset");
-		NAME(PERFX_GPU_OP_GRAPH, "graph");
-		NAME(PERFX_GPU_OP_SYNC, "sync");
-	case PERFX_GPU_OP_INVALID:
-		break;
-	}
-	return "unknown";
+	static const char *const names[] = {[PERFX_GPU_OP_KERNEL] = "kernel",
+					    [PERFX_GPU_OP_COPY] = "copy",
+					    [PERFX_GPU_OP_MEMSET] = "memset",
+					    [PERFX_GPU_OP_GRAPH] = "graph",
+					    [PERFX_GPU_OP_SYNC] = "sync"};
+
+	return NAME_IN(names, op, "unknown");
 }
 
 const char *name_of_gpu_direction(enum perfx_gpu_direction direction)
 {
-	switch (direction) {
-		NAME(PERFX_GPU_HOST_TO_DEVICE, "host_to_device");
-		NAME(PERFX_GPU_DEVICE_TO_HOST, "device_to_host");
-		NAME(PERFX_GPU_DEVICE_TO_DEVICE, "device_to_device");
-		NAME(PERFX_GPU_HOST_TO_HOST, "host_to_host");
-		NAME(PERFX_GPU_PEER, "peer");
-	case PERFX_GPU_DIRECTION_UNKNOWN:
-		break;
-	}
-	return "unknown";
+	static const char *const names[] = {[PERFX_GPU_HOST_TO_DEVICE] = "host_to_device",
+					    [PERFX_GPU_DEVICE_TO_HOST] = "device_to_host",
+					    [PERFX_GPU_DEVICE_TO_DEVICE] = "device_to_device",
+					    [PERFX_GPU_HOST_TO_HOST] = "host_to_host",
+					    [PERFX_GPU_PEER] = "peer"};
+
+	return NAME_IN(names, direction, "unknown");
 }
 
 const char *name_of_gpu_copy(enum perfx_gpu_op op, enum perfx_gpu_direction direction)
@@ -255,29 +208,23 @@ const char *name_of_gpu_copy(enum perfx_gpu_op op, enum perfx_gpu_direction dire
 
 const char *name_of_gpu_host_memory(enum perfx_gpu_host_memory memory)
 {
-	switch (memory) {
-		NAME(PERFX_GPU_HOST_MEMORY_PAGEABLE, "pageable");
-		NAME(PERFX_GPU_HOST_MEMORY_PINNED, "pinned");
-		NAME(PERFX_GPU_HOST_MEMORY_NONE, "none");
-		NAME(PERFX_GPU_HOST_MEMORY_MANAGED, "managed");
-	case PERFX_GPU_HOST_MEMORY_UNKNOWN:
-		break;
-	}
-	return "unknown";
+	static const char *const names[] = {[PERFX_GPU_HOST_MEMORY_PAGEABLE] = "pageable",
+					    [PERFX_GPU_HOST_MEMORY_PINNED] = "pinned",
+					    [PERFX_GPU_HOST_MEMORY_NONE] = "none",
+					    [PERFX_GPU_HOST_MEMORY_MANAGED] = "managed"};
+
+	return NAME_IN(names, memory, "unknown");
 }
 
 const char *name_of_gpu_agent_state(enum perfx_gpu_agent_state state)
 {
-	switch (state) {
-		NAME(PERFX_GPU_AGENT_ON, "on");
-		NAME(PERFX_GPU_AGENT_REFUSED, "refused");
-		NAME(PERFX_GPU_AGENT_STEPPED_ASIDE, "stepped_aside");
-		NAME(PERFX_GPU_AGENT_STOPPED, "stopped");
-		NAME(PERFX_GPU_AGENT_FAILED, "failed");
-	case PERFX_GPU_AGENT_INVALID:
-		break;
-	}
-	return "unknown";
+	static const char *const names[] = {[PERFX_GPU_AGENT_ON] = "on",
+					    [PERFX_GPU_AGENT_REFUSED] = "refused",
+					    [PERFX_GPU_AGENT_STEPPED_ASIDE] = "stepped_aside",
+					    [PERFX_GPU_AGENT_STOPPED] = "stopped",
+					    [PERFX_GPU_AGENT_FAILED] = "failed"};
+
+	return NAME_IN(names, state, "unknown");
 }
 
 static const struct named losses[] = {

@@ -154,7 +154,7 @@ static json_t *place_object(const struct diff_place *p)
 	place = json_of_sentence(text_peek(&name));
 	text_clear(&name);
 	return json_object_of({"place", place},
-			      {"domain", json_of_string(profile_domain_name(p->memory->domain))},
+			      {"domain", json_of_string(name_of_domain(p->memory->domain))},
 			      {"in", side_of(p->in)},
 			      {"live_at_peak_bytes", json_of_pair(p->live_at_peak_bytes)},
 			      {"live_bytes", json_of_pair(p->live_bytes)},
@@ -212,7 +212,7 @@ static void put_process(struct json_output *o, const struct diff_process *p)
 	json_open(o, "memory", '[');
 	for (size_t i = 0; i < p->memory_count; i++) {
 		const struct diff_memory *m = &p->memory[i];
-		const char *domain = m->domain ? profile_domain_name(m->domain) : "resident";
+		const char *domain = m->domain ? name_of_domain(m->domain) : "resident";
 
 		json_put(o, NULL,
 			 json_object_of({"domain", json_of_string(domain)},

@@ -615,7 +615,7 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 	char name[64];
 	int err;
 
-	snprintf(name, sizeof(name), "%s: %s", profile_domain_name(memory->domain),
+	snprintf(name, sizeof(name), "%s: %s", name_of_domain(memory->domain),
 		 held ? "live bytes" : "allocated so far");
 	err = put_track(p, p->process_uuids[i], name, NULL);
 	for (size_t j = 0; j < memory->points_count && !err; j++)

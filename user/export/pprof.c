@@ -80,7 +80,7 @@ static void add_domain_types(struct pprof *p, enum perfx_domain domain)
 
 	p->first_value[domain] = p->values_count;
 	for (int i = 0; i < DOMAIN_VALUES; i++) {
-		snprintf(name, sizeof(name), "%s_%s", profile_domain_name(domain), names[i][0]);
+		snprintf(name, sizeof(name), "%s_%s", name_of_domain(domain), names[i][0]);
 		add_type(p, name, names[i][1]);
 	}
 }

@@ -13,9 +13,8 @@
 
 struct cutting {
 	struct capture_writer *writer;
-	struct text open; /* records of the segment that has not ended; of the last one: what closes
-			     the capture */
-	struct text why;  /* the capture was written */
+	struct text open; /* records of the open segment; the last one's close the capture */
+	struct text why;  /* why the capture was written */
 	uint64_t recording_ns, to_ns;
 };
 
@@ -23,36 +22,34 @@ struct cutting {
 static int end_segment(struct cutting *cutting)
 {
 	const char *records = text_peek(&cutting->open);
-	struct perfx_record hdr;
 	int err = cutting->open.failed ? -ENOMEM : 0;
 
-	for (size_t at = 0; at < cutting->open.length && !err; at += hdr.size) {
-		memcpy(&hdr, records + at, sizeof(hdr));
-		err = capture_writer__add(cutting->writer, records + at, hdr.size);
+	for (size_t at = 0; at < cutting->open.length && !err;) {
+		const struct perfx_record *record = (const void *)(records + at);
+
+		err = capture_writer__add(cutting->writer, record, record->size);
+		at += record->size;
 	}
 	text_clear(&cutting->open);
 	return err;
 }
 
 /* 0 or -errno. */
-static int add_record(struct cutting *cutting, const char *record, size_t size, size_t *used)
+static int add_event(struct cutting *cutting, const struct event *event)
 {
-	struct event event;
-
-	*used = decode_next(record, size, &event);
-	if (event.kind == PERFX_KIND_TIME_SLICE) {
-		/* The one that the new capture has comes with its dump. */
-		cutting->recording_ns = event.time_slice.recording_ns;
+	if (event->kind == PERFX_KIND_TIME_SLICE) {
+		/* The new capture gets one of its own with its dump. */
+		cutting->recording_ns = event->time_slice.recording_ns;
 		text_clear(&cutting->why);
-		text_add(&cutting->why, event.strings[0]);
+		text_add(&cutting->why, event->strings[0]);
 		return 0;
 	}
-	if (event.kind == PERFX_KIND_HOST && !cutting->recording_ns)
-		cutting->recording_ns = event.host.start_ns;
-	if (event.kind == PERFX_KIND_END)
-		cutting->to_ns = event.end.time_ns;
-	text_add_bytes(&cutting->open, event.record, event.hdr.size);
-	return event.kind == PERFX_KIND_SEGMENT ? end_segment(cutting) : 0;
+	if (event->kind == PERFX_KIND_HOST && !cutting->recording_ns)
+		cutting->recording_ns = event->host.start_ns;
+	if (event->kind == PERFX_KIND_END)
+		cutting->to_ns = event->end.time_ns;
+	text_add_bytes(&cutting->open, event->record, event->hdr.size);
+	return event->kind == PERFX_KIND_SEGMENT ? end_segment(cutting) : 0;
 }
 
 static void add_loss(struct cutting *cutting, enum perfx_loss_kind loss, uint64_t count)
@@ -72,14 +69,17 @@ static int add_all(struct cutting *cutting, const struct cut *cut)
 	const struct capture_damage *damage;
 	struct capture_reader *reader = capture_reader__open(cut->path);
 	const void *records;
-	size_t size, used;
+	struct event event;
+	size_t size;
 	int err = reader ? 1 : -errno;
 
 	while (err > 0 && (err = capture_reader__next(reader, &records, &size)) > 0) {
 		err = cut->check ? cut->check(cut->ctx) : 0;
-		for (size_t at = 0; at < size && !err; at += used)
-			err = add_record(cutting, (const char *)records + at, size - at, &used);
-		err = err ? err : 1;
+		for (size_t at = 0; at < size && !err;) {
+			at += decode_next((const char *)records + at, size - at, &event);
+			err = add_event(cutting, &event);
+		}
+		err = err ?: 1;
 	}
 	if (!err) {
 		damage = capture_reader__damage(reader);
@@ -114,24 +114,18 @@ static int dump(struct cutting *cutting, const char *path)
 	return err;
 }
 
-/* Room for all that the file has, and for the blocks of memory that live in it. */
-static uint64_t room_for(const char *path)
-{
-	struct stat file;
-
-	return ((uint64_t)1 << 30) + (stat(path, &file) ? 0 : 2 * (uint64_t)file.st_size);
-}
-
 int capture_cut(const struct cut *cut)
 {
-	struct block_store *store = flight_buffer__new(cut->length_ns, room_for(cut->path));
+	struct stat file = {0};
+	/* room for all that the file has, and for the blocks of memory that live in it */
+	uint64_t room = stat(cut->path, &file) ? 0 : 2 * (uint64_t)file.st_size;
+	struct block_store *store = flight_buffer__new(cut->length_ns, (1ULL << 30) + room);
 	struct cutting cutting = {.writer = store ? capture_writer__new_store(store) : NULL};
 	int err = cutting.writer ? add_all(&cutting, cut) : -errno, ended;
 
-	if (!err)
-		err = dump(&cutting, cut->to);
+	err = err ?: dump(&cutting, cut->to);
 	ended = cutting.writer ? capture_writer__free(cutting.writer) : 0;
 	text_clear(&cutting.open);
 	text_clear(&cutting.why);
-	return err ? err : ended;
+	return err ?: ended;
 }

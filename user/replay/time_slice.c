@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More between two segments is not of a recorder's making: memory is not for it to fill. */
+/* No recorder makes more between two segments: a hostile capture must not fill the memory. */
 #define SUMS_BYTES_MAX (64u << 20)
 
 /* Samples of a process. */
 struct sampled {
 	struct perfx_usage last;
-	bool has_last, begun, ended; /* it has its sample at since, at until */
+	bool has_last, begun, ended; /* begun, ended: the slice has the sample at that end */
 };
 
 struct time_slice {
@@ -120,59 +120,29 @@ static enum side side_of(struct time_slice *slice, uint64_t time_ns)
 	return time_ns < slice->until_ns ? WITHIN : AFTER;
 }
 
-static int emit_span(struct time_slice *slice, const struct event *event)
+/* An event, or a change of memory, at its time. */
+static int emit_timed(struct time_slice *slice, const struct event *event, bool is_memory)
 {
-	const struct perfx_span *span = &event->span;
-	/* counted only: when is known by what came before it */
-	uint64_t time_ns = span->start_ns ? span->start_ns + span->duration_ns : slice->seen_ns;
+	enum side side = side_of(slice, event_time_ns(event));
+	bool begun = is_memory ? slice->memory_begun : slice->begun;
 	int err;
 
-	if (side_of(slice, time_ns) != WITHIN)
+	if (side == AFTER)
 		return 0;
-	err = begin(slice);
-	return err ? err : emit_event(slice, event);
-}
-
-/* Is the event over when the slice begins, and without effect on it? */
-static bool is_over(const struct event *event)
-{
-	switch (event->kind) {
+	switch (side == BEFORE ? event->kind : PERFX_KIND_INVALID) {
 	case PERFX_KIND_SAMPLE:
 	case PERFX_KIND_GPU_ACTIVITY:
 	case PERFX_KIND_GPU_USAGE:
 	case PERFX_KIND_GPU_MEMORY:
 	case PERFX_KIND_HOST_ENERGY:
-		return true;
-	default:
-		return false;
+		return 0; /* over, without effect on the slice */
+	default:	  /* late records of the time before still describe processes */
+		break;
 	}
-}
-
-static int emit_timed(struct time_slice *slice, const struct event *event, uint64_t time_ns)
-{
-	enum side side = side_of(slice, time_ns);
-	int err;
-
-	/* late records of the time before still describe processes; its samples are left out */
-	if (side == AFTER || (side == BEFORE && is_over(event)))
-		return 0;
-	if (side == BEFORE && !slice->begun)
+	if (side == BEFORE && !begun)
 		return keyframe__add(slice->keyframe, event);
-	err = begin(slice);
-	return err ? err : emit_event(slice, event);
-}
-
-static int emit_memory(struct time_slice *slice, const struct event *event, uint64_t time_ns)
-{
-	enum side side = side_of(slice, time_ns);
-	int err;
-
-	if (side == AFTER)
-		return 0;
-	if (side == BEFORE && !slice->memory_begun)
-		return keyframe__add(slice->keyframe, event);
-	err = begin_memory(slice);
-	return err ? err : emit_event(slice, event);
+	err = is_memory ? begin_memory(slice) : begin(slice);
+	return err ?: emit_event(slice, event);
 }
 
 static uint64_t between(uint64_t a, uint64_t b, uint64_t slice, uint64_t whole)
@@ -216,22 +186,15 @@ static int emit_usage(struct time_slice *slice, struct perfx_usage usage, uint64
 	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_USAGE, usage));
 }
 
-static struct sampled *sampled_of(struct time_slice *slice, uint32_t process)
-{
-	return GROW_TO(slice->sampled, process);
-}
-
 /* The sample at an end of the slice, from those on both sides of it. */
 static int emit_between(struct time_slice *slice, const struct sampled *sampled,
 			const struct perfx_usage *next, uint64_t time_ns)
 {
-	struct perfx_usage usage;
 	int err = begin(slice);
 
-	if (err || !sampled->has_last)
-		return err;
-	usage = interpolate(&sampled->last, next, time_ns);
-	return emit_usage(slice, usage, time_ns);
+	return err || !sampled->has_last
+		       ? err
+		       : emit_usage(slice, interpolate(&sampled->last, next, time_ns), time_ns);
 }
 
 static int add_usage(struct time_slice *slice, const struct event *event)
@@ -243,7 +206,7 @@ static int add_usage(struct time_slice *slice, const struct event *event)
 
 	if (usage->process > AGGREGATE_PROCESSES_MAX || (side == BEFORE && slice->begun))
 		return 0;
-	sampled = sampled_of(slice, usage->process);
+	sampled = GROW_TO(slice->sampled, usage->process);
 	if (!sampled)
 		return -ENOMEM;
 	if (side != BEFORE && !sampled->begun) {
@@ -270,28 +233,17 @@ static int keep_sum(struct time_slice *slice, const struct event *event)
 
 	if (slice->sums.length > SUMS_BYTES_MAX)
 		err = end_segment(slice, slice->segment_ns, slice->seen_ns);
-	if (err)
-		return err;
 	text_add_bytes(&slice->sums, event->record, event->hdr.size);
-	return slice->sums.failed ? -ENOMEM : 0;
+	return err ?: slice->sums.failed ? -ENOMEM : 0;
 }
 
-/* Allocations or frees were dropped, inside or outside of the slice: live bytes are a bound. */
-static int emit_doubt(struct time_slice *slice, const struct perfx_overflow_memory *sum)
-{
-	struct perfx_overflow_memory record = {
-		.process = sum->process,
-		.domain = sum->domain,
-		.before = (uint8_t)((sum->allocs_count ? PERFX_BEFORE_LOST_ALLOCS : 0) |
-				    (sum->frees_count ? PERFX_BEFORE_LOST_FREES : 0))};
-
-	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_OVERFLOW_MEMORY, record));
-}
-
-/* from_ns: where the sum's segment begins. */
+/* A sum of a segment. */
 static int emit_sum(struct time_slice *slice, const struct event *sum, uint64_t from_ns,
 		    uint64_t to_ns)
 {
+	const struct perfx_overflow_memory *memory = &sum->overflow_memory;
+	struct perfx_overflow_memory doubt = {0};
+
 	if (event_is_final_state(sum))
 		return to_ns <= slice->until_ns && slice->has_end ? emit_event(slice, sum) : 0;
 	if (to_ns <= slice->since_ns)
@@ -304,8 +256,15 @@ static int emit_sum(struct time_slice *slice, const struct event *sum, uint64_t 
 	slice->left_out |= PERFX_LEFT_OUT(sum->kind);
 	if (sum->kind == PERFX_KIND_OVERFLOW_CALLS)
 		slice->left_out_count += sum->overflow_calls.calls_count;
-	return sum->kind == PERFX_KIND_OVERFLOW_MEMORY ? emit_doubt(slice, &sum->overflow_memory)
-						       : 0;
+	if (sum->kind != PERFX_KIND_OVERFLOW_MEMORY)
+		return 0;
+	/* allocations or frees were dropped inside or outside of the slice: live bytes are bounds
+	 */
+	doubt.process = memory->process;
+	doubt.domain = memory->domain;
+	doubt.before = (uint8_t)((memory->allocs_count ? PERFX_BEFORE_LOST_ALLOCS : 0) |
+				 (memory->frees_count ? PERFX_BEFORE_LOST_FREES : 0));
+	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_OVERFLOW_MEMORY, doubt));
 }
 
 /* All sums that have come are of calls between two times. */
@@ -372,22 +331,25 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 {
 	enum perfx_role role = role_of(event->kind);
 	bool begun = role == PERFX_ROLE_EVENT ? slice->begun : slice->memory_begun;
+	const struct perfx_span *span = &event->span;
 
 	if (is_of_keyframe(event) && !begun)
 		return keyframe__add(slice->keyframe, event);
 	switch (role) {
 	case PERFX_ROLE_CALL:
-		return emit_span(slice, event);
+		/* one that was only counted ended when the record before it was made */
+		if (side_of(slice, span->start_ns ? span->start_ns + span->duration_ns
+						  : slice->seen_ns) != WITHIN)
+			return 0;
+		return begin(slice) ?: emit_event(slice, event);
 	case PERFX_ROLE_EVENT:
 	case PERFX_ROLE_STATE:
-		return emit_timed(slice, event, event_time_ns(event));
 	case PERFX_ROLE_MEMORY:
-		return emit_memory(slice, event, event_time_ns(event));
+		return emit_timed(slice, event, role == PERFX_ROLE_MEMORY);
 	case PERFX_ROLE_SAMPLE:
 		return add_usage(slice, event);
 	case PERFX_ROLE_FACT:
-		/* Names and the like hold always: what comes later may be of something in the
-		 * slice. */
+		/* names and the like always hold: a late one may be of something in the slice */
 		return slice->begun ? emit_event(slice, event)
 				    : keyframe__add(slice->keyframe, event);
 	case PERFX_ROLE_SUM:
@@ -398,21 +360,6 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 		break;
 	}
 	return 0;
-}
-
-/* A part that ends before the capture is whole, even where that was cut later. */
-static int emit_end(struct time_slice *slice)
-{
-	if (slice->has_end && slice->end.time_ns < slice->until_ns)
-		return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
-	if (slice->seen_ns < slice->until_ns)
-		return 0;
-	slice->end = (struct perfx_end){.time_ns = slice->until_ns,
-					.tracer_cpu_ns = UINT64_MAX,
-					.tracer_rss_anon_bytes = UINT64_MAX,
-					.maps_read_count = UINT64_MAX,
-					.untraced_read_count = UINT64_MAX};
-	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
 }
 
 int time_slice__finish(struct time_slice *slice)
@@ -426,12 +373,11 @@ int time_slice__finish(struct time_slice *slice)
 		return -ERANGE;
 	if (!slice->has_end)
 		err = end_segment(slice, slice->segment_ns, slice->seen_ns);
-	if (!err)
-		err = begin_memory(slice);
+	err = err ?: begin_memory(slice);
 	/* processes whose last sample was before the slice */
-	for (size_t i = 0; i < slice->sampled_count && !err; i++)
-		if (slice->sampled[i].has_last && !slice->sampled[i].begun)
-			err = emit_usage(slice, slice->sampled[i].last, slice->since_ns);
+	FOR_EACH (sampled, slice->sampled)
+		if (!err && sampled->has_last && !sampled->begun)
+			err = emit_usage(slice, sampled->last, slice->since_ns);
 	if (err)
 		return err;
 	source = keyframe__time_slice(slice->keyframe, &why);
@@ -441,5 +387,17 @@ int time_slice__finish(struct time_slice *slice)
 	record.left_out_count += slice->left_out_count;
 	record.left_out |= slice->left_out;
 	err = emit_record(slice, PACK(&slice->buffer, PERFX_KIND_TIME_SLICE, record, why));
-	return err ? err : emit_end(slice);
+	if (err)
+		return err;
+	/* a slice that ends before its capture is whole, even where that was cut later */
+	if (!slice->has_end || slice->end.time_ns >= slice->until_ns) {
+		if (slice->seen_ns < slice->until_ns)
+			return 0;
+		slice->end = (struct perfx_end){.time_ns = slice->until_ns,
+						.tracer_cpu_ns = UINT64_MAX,
+						.tracer_rss_anon_bytes = UINT64_MAX,
+						.maps_read_count = UINT64_MAX,
+						.untraced_read_count = UINT64_MAX};
+	}
+	return emit_record(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
 }

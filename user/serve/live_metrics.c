@@ -296,7 +296,7 @@ static void put_memory(struct metrics *metrics, const struct live_process *now)
 		else if (metrics->metric == METRIC_ALLOCATED)
 			value = now->alloc_bytes[memory->domain];
 		metrics_process(metrics, now->process, "domain",
-				profile_domain_name(memory->domain), value);
+				name_of_domain(memory->domain), value);
 	}
 }
 

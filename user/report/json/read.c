@@ -95,7 +95,7 @@ static uint64_t count_of(const json_t *object, const char *key)
 		return otherwise;                                   \
 	}
 
-NAMED(domain_named, enum perfx_domain, profile_domain_name, PERFX_DOMAIN_HOST, PERFX_DOMAIN_USER,
+NAMED(domain_named, enum perfx_domain, name_of_domain, PERFX_DOMAIN_HOST, PERFX_DOMAIN_USER,
       PERFX_DOMAIN_INVALID)
 NAMED(dtype_named, enum perfx_dtype, name_of_dtype, 1, PERFX_DTYPES - 1, PERFX_DTYPE_UNKNOWN)
 NAMED(source_named, enum perfx_source, name_of_source, 1, PERFX_SOURCES - 1, PERFX_SOURCE_INVALID)

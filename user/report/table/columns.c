@@ -304,7 +304,7 @@ ITEM(code_line, profile_line, &r->process->lines[r->item])
 
 VALUE(get_line_language, words(name_of_language(code_line(r)->language)))
 VALUE(get_line_domain,
-      code_line(r)->domain ? words(profile_domain_name(code_line(r)->domain)) : absent())
+      code_line(r)->domain ? words(name_of_domain(code_line(r)->domain)) : absent())
 
 static const struct data_table_column lines_columns[] = {
 	OF_PROCESS,

@@ -41,7 +41,7 @@ static struct value freed(const struct data_table_row *r, uint64_t number)
 }
 
 VALUE(get_bound, sees_frees(r) && memory_of(r)->bound ? words(bound_of(memory_of(r))) : absent())
-VALUE(get_domain, words(profile_domain_name(memory_of(r)->domain)))
+VALUE(get_domain, words(name_of_domain(memory_of(r)->domain)))
 VALUE(get_allocator_list, nested(json_of_allocators(memory_of(r))))
 VALUE(get_level, words(name_of_memory_level(memory_of(r)->level)))
 VALUE(get_sample_bytes, sampled(r, memory_of(r)->sample_bytes))
