@@ -58,17 +58,6 @@ void live_feed__free(struct live_feed *feed)
 	free(feed);
 }
 
-static void read_batch(struct live_feed *feed)
-{
-	struct batch *batch = &feed->reading;
-
-	if (batch->length)
-		sink_record(&feed->pipeline.sink, batch->bytes, batch->length);
-	batch->length = 0;
-	if (batch->now_ns && live__tick(feed->live, batch->now_ns))
-		feed->on_snapshot(feed->ctx, live__snapshot(feed->live));
-}
-
 static void *run(void *arg)
 {
 	struct live_feed *feed = arg;
@@ -80,7 +69,12 @@ static void *run(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&feed->lock);
-		read_batch(feed);
+		if (feed->reading.length)
+			sink_record(&feed->pipeline.sink, feed->reading.bytes,
+				    feed->reading.length);
+		feed->reading.length = 0;
+		if (feed->reading.now_ns && live__tick(feed->live, feed->reading.now_ns))
+			feed->on_snapshot(feed->ctx, live__snapshot(feed->live));
 		pthread_mutex_lock(&feed->lock);
 		feed->is_reading = false;
 		feed->known_from_ns = live__known_from_ns(feed->live);

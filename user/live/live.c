@@ -15,9 +15,8 @@
 #define JUDGE_SHARE 0.01
 
 /*
- * Findings that outlive the profile they are of: to judge costs more than a snapshot does (16 ms
- * for a minute of a PyTorch trainer, where the rest takes 1 ms), so it is done less often.
- * All-zero: none.
+ * Findings, which outlive their profile: an analysis costs more than a snapshot (16 ms for a minute
+ * of a PyTorch trainer, where the rest takes 1 ms), so it is made less often. All-zero: none.
  */
 struct judgement {
 	struct analysis *analysis; /* NULL: none */
@@ -26,16 +25,13 @@ struct judgement {
 	struct map64 places; /* index → place among the processes */
 };
 
-/* An aggregate, and when it begins. */
-struct epoch {
-	struct aggregate *aggregate;
-	uint64_t number, from_ns;
-};
-
 struct live {
 	struct live_options options;
 	struct keyframe *keyframe;
-	struct epoch epoch;
+	struct {
+		struct aggregate *aggregate;
+		uint64_t number, from_ns;
+	} epoch;
 	struct growth growth; /* of the epoch */
 	struct run run;
 	struct live_snapshot snapshot; /* number 0: there is none yet */
@@ -82,27 +78,6 @@ static int copy_processes(struct judgement *judgement, const struct profile *pro
 	return 0;
 }
 
-/* 0 or -ENOMEM: then there is none. */
-static int judgement_make(struct judgement *judgement, const struct profile *profile,
-			  const struct rule_set *rules)
-{
-	judgement_clear(judgement);
-	judgement->analysis = analyze(profile, rules);
-	if (judgement->analysis && !copy_processes(judgement, profile))
-		return 0;
-	judgement_clear(judgement);
-	return -ENOMEM;
-}
-
-/* NULL: it does not know the process. */
-static const struct process_analysis *judgement_of(const struct judgement *judgement,
-						   const struct profile_process *process)
-{
-	uint32_t at = map64_get(&judgement->places, process->index);
-
-	return at == MAP64_NONE ? NULL : &judgement->analysis->processes[at];
-}
-
 struct live *live__new(const struct live_options *options)
 {
 	struct live *live = calloc(1, sizeof(*live));
@@ -118,7 +93,7 @@ struct live *live__new(const struct live_options *options)
 		live->options.own_share = LIVE_OWN_SHARE;
 	live->keyframe = keyframe__new(0);
 	live->epoch.aggregate = aggregate__new();
-	growth_init(&live->growth);
+	growth_reset(&live->growth);
 	if (live->keyframe && live->epoch.aggregate) {
 		keyframe__goes_on(live->keyframe);
 		keyframe__borrow_memory(live->keyframe, live->epoch.aggregate);
@@ -137,9 +112,13 @@ void live__free(struct live *live)
 	aggregate__free(live->before);
 	aggregate__free(live->epoch.aggregate);
 	keyframe__free(live->keyframe);
-	growth_clear(&live->growth);
+	growth_reset(&live->growth);
 	run_clear(&live->run);
-	view_clear(&live->snapshot);
+	free(live->snapshot.processes);
+	free(live->snapshot.rows);
+	free(live->snapshot.lines);
+	free(live->snapshot.threads);
+	free(live->snapshot.waits);
 	free(live);
 }
 
@@ -158,14 +137,15 @@ int live__event(void *ctx, const struct event *event)
 	return err ? err : aggregate__add(live->epoch.aggregate, event);
 }
 
+/* The last snapshot of an epoch? A process takes some 12 KB of an epoch's aggregate. */
 static bool is_last(const struct live *live, const struct profile *profile, uint64_t now_ns)
 {
-	/* a process takes some 12 KB of an epoch's aggregate */
 	return now_ns >= live->epoch.from_ns + live->options.epoch_ns ||
 	       profile->processes_count > LIVE_EPOCH_PROCESSES;
 }
 
-/* The first has no predecessor, and each is judged once at least. */
+/* Is the epoch too short to be judged? The first has no predecessor, and each is judged once at
+ * least. */
 static bool is_young(const struct live *live, const struct profile *profile, uint64_t now_ns)
 {
 	return live->epoch.number && now_ns < live->epoch.from_ns + JUDGE_FROM_NS &&
@@ -180,8 +160,8 @@ static int add_record(void *ctx, const struct perfx_record *record)
 	return aggregate__add(ctx, &event);
 }
 
-/* The snapshot that has just been made has all of the old epoch, so nothing is missed or counted
- * again. The snapshot goes on to show the old epoch. 0 or -ENOMEM. */
+/* The last snapshot has all of the old epoch, so nothing is missed or counted again, and goes on to
+ * show the old epoch. 0 or -ENOMEM. */
 static int next_epoch(struct live *live, uint64_t from_ns)
 {
 	struct aggregate *next = aggregate__new();
@@ -196,43 +176,51 @@ static int next_epoch(struct live *live, uint64_t from_ns)
 	keyframe__borrow_memory(live->keyframe, next);
 	live->before = live->epoch.aggregate;
 	live->before_from_ns = live->epoch.from_ns;
-	growth_clear(&live->growth);
-	growth_init(&live->growth);
-	live->epoch = (struct epoch){
-		.aggregate = next, .number = live->epoch.number + 1, .from_ns = from_ns};
+	growth_reset(&live->growth);
+	live->epoch.aggregate = next;
+	live->epoch.number++;
+	live->epoch.from_ns = from_ns;
 	return 0;
-}
-
-static bool is_judgement_due(const struct live *live, const struct profile *profile,
-			     uint64_t now_ns)
-{
-	if (!live->judgement.analysis)
-		return true;
-	return !is_young(live, profile, now_ns) && (live->before || now_ns >= live->next_judge_ns);
 }
 
 /* The last judgement holds until the next one is due. */
 static int judge(struct live *live, const struct profile *profile, uint64_t now_ns)
 {
 	struct judgement *judgement = &live->judgement;
-	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
-	int err = 0;
+	bool is_due =
+		!is_young(live, profile, now_ns) && (live->before || now_ns >= live->next_judge_ns);
 
-	if (is_judgement_due(live, profile, now_ns)) {
-		err = judgement_make(judgement, profile, live->options.rules);
+	if (is_due || !judgement->analysis) {
+		uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
+
+		judgement_clear(judgement);
+		judgement->analysis = analyze(profile, live->options.rules);
+		if (!judgement->analysis || copy_processes(judgement, profile)) {
+			judgement_clear(judgement);
+			return -ENOMEM;
+		}
 		took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 		live->next_judge_ns = now_ns + (uint64_t)((double)took_ns / JUDGE_SHARE);
 	}
-	for (size_t i = 0; i < live->snapshot.processes_count && !err; i++)
-		live->snapshot.processes[i].analysis =
-			judgement_of(judgement, live->snapshot.processes[i].process);
-	return err;
+	/* NULL: the judgement does not know the process */
+	FOR_EACH (process, live->snapshot.processes)
+		process->analysis = MAP64_FIND(judgement->places, process->process->index,
+					       judgement->analysis->processes);
+	return 0;
 }
 
-static void fill_snapshot(struct live *live, const struct profile *profile, uint64_t now_ns)
+static int make_snapshot(struct live *live, uint64_t now_ns)
 {
+	const struct profile *profile = aggregate__finish(live->epoch.aggregate);
 	struct live_snapshot *snapshot = &live->snapshot;
+	int err = profile ? run_snapshot(&live->run, snapshot, &live->growth, profile,
+					 live->epoch.number, now_ns)
+			  : -ENOMEM;
 
+	if (!err && live->options.judges)
+		err = judge(live, profile, now_ns);
+	if (err)
+		return err;
 	snapshot->number++;
 	snapshot->run_from_ns = live->run_from_ns;
 	snapshot->from_ns = snapshot->to_ns ? snapshot->to_ns : live->run_from_ns;
@@ -243,23 +231,6 @@ static void fill_snapshot(struct live *live, const struct profile *profile, uint
 	snapshot->functions = live->run.functions;
 	snapshot->functions_count = live->run.functions_count;
 	snapshot->totals = live->run.totals;
-}
-
-static int make_snapshot(struct live *live, uint64_t now_ns)
-{
-	const struct profile *profile = aggregate__finish(live->epoch.aggregate);
-	int err;
-
-	if (!profile)
-		return -ENOMEM;
-	err = view_fill(&live->snapshot, &live->run, &live->growth, profile, live->epoch.number,
-			now_ns);
-	if (err)
-		return err;
-	err = live->options.judges ? judge(live, profile, now_ns) : 0;
-	if (err)
-		return err;
-	fill_snapshot(live, profile, now_ns);
 	/* the judgement no longer borrows from it */
 	if (!is_young(live, profile, now_ns)) {
 		aggregate__free(live->before);
@@ -268,31 +239,25 @@ static int make_snapshot(struct live *live, uint64_t now_ns)
 	return 0;
 }
 
-/* At the end of a segment, where there are any: then all sums have been emitted. */
-static bool is_due(const struct live *live, uint64_t now_ns)
-{
-	uint64_t last_ns = live->snapshot.to_ns;
-
-	if (!live->run_from_ns || now_ns < live->next_ns)
-		return false;
-	return live->segment_ns > last_ns || now_ns >= live->next_ns + live->options.period_ns / 2;
-}
-
 bool live__tick(struct live *live, uint64_t now_ns)
 {
 	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), least_ns;
+	uint64_t last_ns = live->snapshot.to_ns, period_ns = live->options.period_ns;
 
-	if (!live->next_ns && live->run_from_ns)
-		live->next_ns = live->run_from_ns + live->options.period_ns;
-	if (live->err || !is_due(live, now_ns))
+	if (live->err || !live->run_from_ns)
+		return false;
+	if (!live->next_ns)
+		live->next_ns = live->run_from_ns + period_ns;
+	/* at the end of a segment, where there are any: then all sums have been emitted */
+	if (now_ns < live->next_ns ||
+	    (live->segment_ns <= last_ns && now_ns < live->next_ns + period_ns / 2))
 		return false;
 	live->err = make_snapshot(live, now_ns);
 	if (live->err)
 		return false;
 	live->snapshot.own_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 	least_ns = (uint64_t)((double)live->snapshot.own_ns / live->options.own_share);
-	live->next_ns =
-		now_ns + (least_ns > live->options.period_ns ? least_ns : live->options.period_ns);
+	live->next_ns = now_ns + max_u64(least_ns, period_ns);
 	if (is_last(live, live->snapshot.profile, now_ns))
 		live->err = next_epoch(live, now_ns);
 	return true;
