@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The parts of attach/, as parts of a recording. */
 #include "aggregate/steps.h"
+#include "attach/links.h"
 #include "attach/memory.h"
 #include "attach/probes.h"
 #include "attach/reader.h"
@@ -9,6 +10,8 @@
 #include "attach/tracer.h"
 #include "attach/unwind_tables.h"
 #include "base/message.h"
+#include "base/units.h"
+#include "elf/file_cache.h"
 #include "session/follow.h"
 #include "session/frames.h"
 #include "session/process_table.h"
@@ -16,6 +19,9 @@
 #include "session/recording.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int open_probes(struct recording *recording)
@@ -41,10 +47,7 @@ static void tick_probes(struct recording *recording)
 	probes__heed_nesting(recording->probes);
 }
 
-static void close_probes(struct recording *recording)
-{
-	probes__free(recording->probes);
-}
+VERB(close_probes, probes__free(recording->probes))
 
 const struct recording_part probes_part = {
 	.name = "probes", .open = open_probes, .tick = tick_probes, .close = close_probes};
@@ -57,27 +60,22 @@ static void count_threads(struct recording *recording)
 	thread_counters__scan(recording->thread_counters, recording->tracer, pids, count);
 }
 
+VERB(emit_counters,
+     perf_counters_emit(recording->thread_counters, recording->sink, recording->plan))
+
 static void begin_thread_counters(struct recording *recording)
 {
 	count_threads(recording);
-	perf_counters_emit(recording->thread_counters, recording->sink, recording->plan);
+	emit_counters(recording);
 }
 
-static void end_thread_counters(struct recording *recording)
-{
-	perf_counters_emit(recording->thread_counters, recording->sink, recording->plan);
-}
-
-static void close_thread_counters(struct recording *recording)
-{
-	thread_counters__free(recording->thread_counters);
-}
+VERB(close_thread_counters, thread_counters__free(recording->thread_counters))
 
 /* Opened before the tracer, which wants to know the counters. */
 const struct recording_part thread_counters_part = {.name = "hardware counters",
 						    .begin = begin_thread_counters,
 						    .tick = count_threads,
-						    .end = end_thread_counters,
+						    .end = emit_counters,
 						    .close = close_thread_counters};
 
 static int open_memory(struct recording *recording)
@@ -90,15 +88,8 @@ static int open_memory(struct recording *recording)
 	return recording->memory ? 0 : -ENOMEM;
 }
 
-static void begin_memory(struct recording *recording)
-{
-	memory__start(recording->memory, recording->start_ns);
-}
-
-static void close_memory(struct recording *recording)
-{
-	memory__free(recording->memory);
-}
+VERB(begin_memory, memory__start(recording->memory, recording->start_ns))
+VERB(close_memory, memory__free(recording->memory))
 
 const struct recording_part memory_part = {
 	.name = "memory", .open = open_memory, .begin = begin_memory, .close = close_memory};
@@ -110,25 +101,10 @@ static int open_sampler(struct recording *recording)
 	return recording->sampler ? 0 : -ENOMEM;
 }
 
-static void begin_sampler(struct recording *recording)
-{
-	sampler__describe(recording->sampler);
-}
-
-static void tick_sampler(struct recording *recording)
-{
-	sampler__tick(recording->sampler);
-}
-
-static void stop_sampler(struct recording *recording)
-{
-	sampler__stop(recording->sampler);
-}
-
-static void close_sampler(struct recording *recording)
-{
-	sampler__free(recording->sampler);
-}
+VERB(begin_sampler, sampler__describe(recording->sampler))
+VERB(tick_sampler, sampler__tick(recording->sampler))
+VERB(stop_sampler, sampler__stop(recording->sampler))
+VERB(close_sampler, sampler__free(recording->sampler))
 
 const struct recording_part sampler_part = {.name = "samples",
 					    .open = open_sampler,
@@ -137,20 +113,56 @@ const struct recording_part sampler_part = {.name = "samples",
 					    .stop = stop_sampler,
 					    .close = close_sampler};
 
-static void tick_programs(struct recording *recording)
+void skip_rejected_programs(struct recording *recording)
 {
-	tracer__renew_room(recording->tracer);
+	static const char *const names[TRACER_PARTS] = {
+		[TRACER_ANNOTATIONS] = "annotated ranges and values",
+		[TRACER_MEMORY] = "allocations",
+		[TRACER_SOCKETS] = "network I/O",
+		[TRACER_ON_CPU] = "samples of threads that run",
+		[TRACER_OFF_CPU] = "samples of threads that wait",
+		[TRACER_WAITING] = "time off the CPU",
+	};
+
+	for (int part = 0; part < TRACER_PARTS; part++) {
+		if (!tracer__lacks(recording->tracer, (enum tracer_part)part))
+			continue;
+		msg_say("%s: not recorded: this kernel rejects the BPF program for it "
+			"(PERFX_DEBUG=1 shows why)",
+			names[part]);
+		skipped_add(&recording->skipped, names[part],
+			    "this kernel rejects the BPF program for it");
+	}
 }
 
-static void stop_programs(struct recording *recording)
-{
-	recording->detached = tracer__stop(recording->tracer, PROBES_KEPT);
-}
+VERB(tick_programs, tracer__renew_room(recording->tracer))
+VERB(stop_programs, recording->detached = tracer__stop(recording->tracer, PROBES_KEPT))
+
+/* Processes reported to have used up their share of names. */
+enum { NAMES_SAID_MAX = 16 };
 
 static void end_programs(struct recording *recording)
 {
-	hint_detaching(&recording->skipped);
-	lacking_names(recording->tracer, &recording->skipped);
+	struct perfx_name_share shares[NAMES_SAID_MAX];
+	size_t count = tracer__name_shares(recording->tracer, shares, NAMES_SAID_MAX);
+	uint64_t left_ns = detaching_left_ns();
+	char reason[160];
+
+	if (left_ns > DETACHING_PATIENCE_MS * 1000000ull) {
+		snprintf(reason, sizeof(reason),
+			 "without effect, for about %s after the recording: this kernel removes "
+			 "them one by one",
+			 as_ns(left_ns));
+		skipped_hint(&recording->skipped, "probes stay in the program", reason);
+	}
+	for (size_t i = 0; i < count; i++) {
+		snprintf(reason, sizeof(reason),
+			 "process %u brought %u, all that it may have of %u: its further ones are "
+			 "\"(other)\", %" PRIu64 " times",
+			 shares[i].tgid, shares[i].count, PERFX_MAX_NAMES - PERFX_NAMES_KEPT,
+			 (uint64_t)shares[i].refused);
+		skipped_hint(&recording->skipped, "names of ranges and values", reason);
+	}
 }
 
 /* Loaded before there are parts: a plan without a match, or a kernel that refuses them, ends the
@@ -158,60 +170,45 @@ static void end_programs(struct recording *recording)
 const struct recording_part programs_part = {
 	.name = "BPF programs", .tick = tick_programs, .stop = stop_programs, .end = end_programs};
 
-static void on_recording_window(struct recording *recording,
-				const struct perfx_recording_window *window)
-{
-	size_t turns_count = recording->windows.turns_count;
-
-	recording_turn(recording, window);
-	say_turned(window, turns_count);
-}
-
-static void on_stack(struct recording *recording, struct perfx_stack *stack)
-{
-	follow__read_mappings_until(recording->follow, frames__stack_time_ns(stack));
-	frames__stack(recording->frames, stack);
-}
-
-static void on_stack_named(struct recording *recording, uint32_t process, uint32_t *stack,
-			   uint64_t time_ns)
+/* A record of time_ns names a stack. */
+static void name_stack(struct recording *recording, uint32_t process, uint32_t *stack,
+		       uint64_t time_ns)
 {
 	follow__read_mappings_until(recording->follow, time_ns);
 	frames__name_stack(recording->frames, process, stack, time_ns);
-}
-
-static void on_range(struct recording *recording, const struct perfx_function *range)
-{
-	const char *name = (const char *)range + range->hdr.fixed;
-	unsigned class = step_class(range->source, name, range->flags);
-
-	if ((class & STEP_RANK_MASK) >> STEP_RANK_SHIFT > STEP_BY_BACKWARD)
-		probes__steps_end_by_range(recording->probes);
 }
 
 /* Each control record, name of a range, CONTEXT, STACK, ALLOCATION and SAMPLE as it passes. */
 static void on_record(void *ctx, struct perfx_record *record)
 {
 	struct recording *recording = ctx;
+	struct perfx_recording_window *window = (struct perfx_recording_window *)record;
 	struct perfx_allocation *allocation = (struct perfx_allocation *)record;
 	struct perfx_sample *sample = (struct perfx_sample *)record;
+	struct perfx_stack *stack = (struct perfx_stack *)record;
+	struct perfx_function *range = (struct perfx_function *)record;
+	unsigned class;
 
 	switch (record->kind) {
 	case PERFX_KIND_RECORDING_WINDOW:
-		on_recording_window(recording, (const struct perfx_recording_window *)record);
+		recording_turn(recording, window);
+		say_turned(window, recording->windows.turns_count);
 		break;
 	case PERFX_KIND_STACK:
-		on_stack(recording, (struct perfx_stack *)record);
+		follow__read_mappings_until(recording->follow, frames__stack_time_ns(stack));
+		frames__stack(recording->frames, stack);
 		break;
 	case PERFX_KIND_ALLOCATION:
-		on_stack_named(recording, allocation->process, &allocation->stack,
-			       allocation->time_ns);
+		name_stack(recording, allocation->process, &allocation->stack, allocation->time_ns);
 		break;
 	case PERFX_KIND_SAMPLE:
-		on_stack_named(recording, sample->process, &sample->stack, sample->time_ns);
+		name_stack(recording, sample->process, &sample->stack, sample->time_ns);
 		break;
 	case PERFX_KIND_FUNCTION:
-		on_range(recording, (const struct perfx_function *)record);
+		class = step_class(range->source, (const char *)range + range->hdr.fixed,
+				   range->flags);
+		if ((class & STEP_RANK_MASK) >> STEP_RANK_SHIFT > STEP_BY_BACKWARD)
+			probes__steps_end_by_range(recording->probes);
 		break;
 	case PERFX_KIND_CONTEXT:
 		frames__caller(recording->frames, (struct perfx_context *)record);
@@ -223,9 +220,7 @@ static void on_record(void *ctx, struct perfx_record *record)
 
 static void on_object(void *ctx, const struct perfx_object_record *record)
 {
-	const struct recording *recording = ctx;
-
-	operations__on_object(recording->operations, record);
+	operations__on_object(((const struct recording *)ctx)->operations, record);
 }
 
 static int open_reader(struct recording *recording)
@@ -246,19 +241,16 @@ static int reader_fd(const struct recording *recording)
 static void drain(struct recording *recording)
 {
 	reader__drain(recording->reader);
-	recording_windows_report(&recording->windows, recording->memory);
+	recording_report_pauses(recording);
 }
 
 static void stop_reader(struct recording *recording)
 {
 	reader__finish(recording->reader);
-	recording_windows_report(&recording->windows, recording->memory);
+	recording_report_pauses(recording);
 }
 
-static void close_reader(struct recording *recording)
-{
-	reader__free(recording->reader);
-}
+VERB(close_reader, reader__free(recording->reader))
 
 const struct recording_part reader_part = {.name = "rings",
 					   .open = open_reader,
@@ -284,21 +276,35 @@ static int unwind_tables_fd(const struct recording *recording)
 	return recording->unwind_tables ? unwind_tables__fd(recording->unwind_tables) : -1;
 }
 
-static void serve_unwind_tables(struct recording *recording)
+void say_unwind_tables(const struct recording *recording)
 {
-	unwind_tables__serve(recording->unwind_tables);
+	struct unwind_usage usage;
+
+	if (!recording->unwind_tables || !getenv("PERFX_DEBUG"))
+		return;
+	usage = unwind_tables__usage(recording->unwind_tables);
+	msg_say("unwind tables: %zu files, %zu pages of code, %zu KiB, %" PRIu64 " ms of CPU time",
+		usage.files, usage.pages, usage.bytes >> 10, usage.cpu_ns / 1000000);
 }
 
 static void end_unwind_tables(struct recording *recording)
 {
-	say_unwind_tables(recording->unwind_tables);
-	lacking_files(recording->unwind_tables, &recording->skipped);
+	size_t left_out = recording->unwind_tables
+				  ? unwind_tables__usage(recording->unwind_tables).left_out
+				  : 0;
+	char reason[128];
+
+	say_unwind_tables(recording);
+	if (!left_out)
+		return;
+	snprintf(reason, sizeof(reason),
+		 "of %zu files that were mapped after %d others: stacks end at their functions",
+		 left_out, FILE_CACHE_FILES_MAX);
+	skipped_add(&recording->skipped, "unwind tables", reason);
 }
 
-static void close_unwind_tables(struct recording *recording)
-{
-	unwind_tables__free(recording->unwind_tables);
-}
+VERB(serve_unwind_tables, unwind_tables__serve(recording->unwind_tables))
+VERB(close_unwind_tables, unwind_tables__free(recording->unwind_tables))
 
 const struct recording_part unwind_tables_part = {.name = "unwind tables",
 						  .open = open_unwind_tables,

@@ -79,10 +79,10 @@ void say_program_decides(const struct plan *plan)
 
 void say_turned(const struct perfx_recording_window *window, size_t turns_count)
 {
-	if (turns_count == TURNS_SAID)
+	if (turns_count == TURNS_SAID + 1)
 		msg_say("further calls of perfx_trace_start and perfx_trace_stop take effect, but "
 			"are no longer shown here");
-	if (turns_count >= TURNS_SAID)
+	if (turns_count > TURNS_SAID)
 		return;
 	if (window->flags & PERFX_RECORDING_WINDOW_OPENS)
 		msg_say("recording: process %u called perfx_trace_start", window->pid);

@@ -24,7 +24,7 @@ void say_scan_error(pid_t pid, ssize_t err, size_t functions_max);
 void say_waiting(const struct plan *plan);
 /* --wait: nothing is recorded until the program starts it. */
 void say_program_decides(const struct plan *plan);
-/* The program has started or stopped the recording; turns_count: how often before. */
+/* The program has started or stopped the recording; turns_count: how often so far. */
 void say_turned(const struct perfx_recording_window *window, size_t turns_count);
 
 void say_tracing(const struct recording *recording);

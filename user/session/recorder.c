@@ -7,7 +7,9 @@
 #include "attach/sampler.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "decode/names.h"
 #include "proc/process.h"
 #include "session/follow.h"
@@ -225,25 +227,51 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	set_ticks(recorder, EARLY_TICK_NS);
 }
 
-/* --wait: the recording begins with the first window, and in between no samples are taken. */
+/* /proc counts CPU time in units of this. */
+#define TURN_SAMPLE_NS 10000000u
+
+static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint64_t to_ns)
+{
+	if (++windows->pauses_emitted < PERFX_RECORDING_WINDOWS_MAX)
+		(void)LIST_ADD(windows->pauses, (struct recording_pause){from_ns, to_ns});
+}
+
 void recording_turn(struct recording *recording, const struct perfx_recording_window *window)
 {
-	switch (recording_windows_turn(&recording->windows, window)) {
-	case WINDOW_FIRST:
-		recording_begin((struct recorder *)recording, window->time_ns);
-		break;
-	case WINDOW_OPENS:
-		process_table__hold(recording->processes, false);
-		EACH_PART(sample, recording, USAGE_OF_GPUS);
-		break;
-	case WINDOW_CLOSES:
-		if (recording_windows_sample(&recording->windows, window->time_ns))
+	struct recording_windows *windows = &recording->windows;
+	uint64_t time_ns = window->time_ns;
+	bool was_paused = windows->paused;
+
+	windows->turns_count++;
+	if (window->flags & PERFX_RECORDING_WINDOW_OPENS) {
+		windows->paused = false;
+		windows->opened_ns = time_ns;
+		if (!windows->any) {
+			windows->any = true;
+			recording_begin((struct recorder *)recording, time_ns);
+		} else if (was_paused) { /* the end of a pause may be read before its beginning */
+			note_pause(windows, windows->paused_ns, time_ns);
+			process_table__hold(recording->processes, false);
+			EACH_PART(sample, recording, USAGE_OF_GPUS);
+		}
+	} else if (time_ns < windows->opened_ns) {
+		note_pause(windows, time_ns, windows->opened_ns);
+	} else {
+		windows->paused = true;
+		windows->paused_ns = time_ns;
+		if (time_ns >= windows->next_sample_ns) {
+			windows->next_sample_ns = time_ns + TURN_SAMPLE_NS;
 			EACH_PART(sample, recording, USAGE_WHOLE);
+		}
 		process_table__hold(recording->processes, true);
-		break;
-	case WINDOW_PAST:
-		break;
 	}
+}
+
+void recording_report_pauses(struct recording *recording)
+{
+	FOR_EACH (pause, recording->windows.pauses)
+		memory__paused(recording->memory, pause->from_ns, pause->to_ns);
+	recording->windows.pauses_count = 0;
 }
 
 _Static_assert(offsetof(struct recorder, recording) == 0, "a recording is its recorder's");
@@ -273,25 +301,20 @@ static int watch(struct recorder *recorder, size_t index, int fd)
 	return fd >= 0 && epoll_ctl(recorder->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-static int watch_all(struct recorder *recorder)
-{
-	const struct recorder_watcher *watcher = recorder->recording.options->watcher;
-	int err = watch(recorder, WAKE_TIMER, recorder->timer_fd);
-
-	if (!err)
-		err = watch(recorder, WAKE_WATCHER, watcher ? watcher->fd : -1);
-	for (size_t i = 0; !err && i < PARTS_COUNT; i++)
-		err = watch(recorder, i, parts[i]->fd ? parts[i]->fd(&recorder->recording) : -1);
-	return err;
-}
-
 static int open_loop(struct recorder *recorder)
 {
+	const struct recorder_watcher *watcher = recorder->recording.options->watcher;
 	int err;
 
 	recorder->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	err = recorder->epoll_fd < 0 || recorder->timer_fd < 0 ? -errno : watch_all(recorder);
+	err = recorder->epoll_fd < 0 || recorder->timer_fd < 0 ? -errno : 0;
+	if (!err)
+		err = watch(recorder, WAKE_TIMER, recorder->timer_fd);
+	if (!err)
+		err = watch(recorder, WAKE_WATCHER, watcher ? watcher->fd : -1);
+	for (size_t i = 0; !err && i < PARTS_COUNT; i++)
+		err = watch(recorder, i, parts[i]->fd ? parts[i]->fd(&recorder->recording) : -1);
 	if (!err)
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(-err));
@@ -355,36 +378,27 @@ static void on_tick(struct recorder *recorder)
 		pipeline_flush(recording->pipeline);
 }
 
-static bool has_enough(const struct recording *recording)
-{
-	const struct recorder_options *options = recording->options;
-
-	return step_watch__done(recording->steps) ||
-	       (options->enough && options->enough(options->enough_ctx));
-}
-
 static bool finished(struct recorder *recorder)
 {
 	struct recording *recording = &recorder->recording;
+	const struct recorder_options *options = recording->options;
 	size_t running;
 
 	process_table__pids(recording->processes, &running);
 	return interrupt_asked() || recording->pipeline->err ||
-	       pipeline_full(recording->pipeline) || has_enough(recording) ||
-	       clock_monotonic_ns() >= recording->end_ns ||
-	       (!running && !recording->options->all) || recorder->all_gone ||
-	       (recording->options->launch && follow__result(recording->follow)->main_ended);
+	       pipeline_full(recording->pipeline) || step_watch__done(recording->steps) ||
+	       (options->enough && options->enough(options->enough_ctx)) ||
+	       clock_monotonic_ns() >= recording->end_ns || (!running && !options->all) ||
+	       recorder->all_gone ||
+	       (options->launch && follow__result(recording->follow)->main_ended);
 }
 
 static int wait_ms(const struct recording *recording)
 {
-	uint64_t now = clock_monotonic_ns();
+	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t left_ns = recording->end_ns > now_ns ? recording->end_ns - now_ns : 0;
 
-	if (now >= recording->end_ns)
-		return 0;
-	if (recording->end_ns - now > 1000000000u)
-		return 1000;
-	return (int)((recording->end_ns - now + 999999) / 1000000);
+	return (int)((min_u64(left_ns, 1000000000u) + 999999) / 1000000);
 }
 
 static void loop(struct recorder *recorder)
@@ -437,27 +451,17 @@ static void restore_priority(void)
 		free(tids);
 }
 
-/* Only a program that runs already, and that is not asked what to record. */
-static bool can_observe(const struct recording *recording)
-{
-	const struct recorder_options *options = recording->options;
-
-	return options->observe_ns && !options->launch && !options->wait &&
-	       observation_is_possible(recording->plan);
-}
-
 /* The few records of it are read when the recording has begun, or has ended. */
 static void observe(struct recorder *recorder)
 {
 	const struct recording *recording = &recorder->recording;
-	const struct recorder_options *options = recording->options;
-	uint64_t ns = options->observe_ns < options->duration_ns ? options->observe_ns
-								 : options->duration_ns;
 	size_t count;
 	const pid_t *pids = process_table__pids(recording->processes, &count);
 
 	msg_status("timing steps without probes…");
-	observation__watch(recorder->observation, recording->tracer, pids, count, ns);
+	observation__watch(recorder->observation, recording->tracer, pids, count,
+			   min_u64(recording->options->observe_ns,
+				   recording->options->duration_ns));
 }
 
 static void observe_before(struct recorder *recorder)
@@ -499,7 +503,7 @@ static void say_started(const struct recording *recording)
 		return;
 	phases_format(recording->options->phases, clock_monotonic_ns(), phases, sizeof(phases));
 	msg_say("%s", phases);
-	say_unwind_tables(recording->unwind_tables);
+	say_unwind_tables(recording);
 }
 
 static void start(struct recorder *recorder)
@@ -526,8 +530,7 @@ static void start(struct recorder *recorder)
 		tracer__start(recording->tracer);
 	}
 	sampler__start(recording->sampler);
-	start_waiting(tracer__waiting(recording->tracer), &recording->skipped,
-		      options->launch ? 0 : now_ns);
+	waits__start(recording, options->launch ? 0 : now_ns);
 	/* after the start: every call after this line is recorded */
 	if (!recorder->all_gone)
 		say_started(recording);
@@ -596,7 +599,7 @@ static void close_all(struct recorder *recorder)
 		close(recorder->epoll_fd);
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
-	recording_windows_clear(&recording->windows);
+	free(recording->windows.pauses);
 }
 
 static int plan_and_load(struct recorder *recorder)
@@ -629,7 +632,7 @@ static int attach(struct recorder *recorder)
 		probes__only(recording->probes, observation_ends_steps);
 	if (follow__attach(recording->follow))
 		return EXIT_FAILED;
-	lacking_programs(recording->tracer, &recording->skipped);
+	skip_rejected_programs(recording);
 	if (recording->gpu_agents && !recording->options->launch)
 		gpu_agents__inject(recording->gpu_agents);
 	return EXIT_OK;
@@ -638,28 +641,29 @@ static int attach(struct recorder *recorder)
 static int prepare(struct recorder *recorder)
 {
 	struct recording *recording = &recorder->recording;
+	const struct recorder_options *options = recording->options;
 	int code;
 
 	raise_priority(recording);
 	code = plan_and_load(recorder);
 	restore_priority();
+	if (code)
+		return code;
 	/* after the load, which would make an idle host look busy */
-	phases_begin(recording->options->phases, "peaks");
-	if (!code)
-		emit_host_peaks(recorder);
+	phases_begin(options->phases, "peaks");
+	emit_host_peaks(recorder);
 	raise_priority(recording);
-	phases_begin(recording->options->phases, "attach");
-	if (!code && can_observe(recording)) {
+	phases_begin(options->phases, "attach");
+	/* only steps of a program that runs already, and that does not decide what is recorded */
+	if (options->observe_ns && !options->launch && !options->wait &&
+	    observation_is_possible(recording->plan)) {
 		recorder->observation = observation__new(recording->sink);
 		if (recorder->observation)
 			recording->sink = observation__sink(recorder->observation);
 	}
-	if (!code)
-		code = open_parts(recording);
-	if (!code)
-		code = attach(recorder);
+	code = open_parts(recording) ?: attach(recorder);
 	restore_priority();
-	return code ? code : open_loop(recorder);
+	return code ?: open_loop(recorder);
 }
 
 /* Tells the user why the program or the recording ended early. */

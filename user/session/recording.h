@@ -43,24 +43,6 @@ struct recording_windows {
 	size_t pauses_count, pauses_capacity;
 };
 
-enum window_turn {
-	WINDOW_FIRST, /* the recording begins */
-	WINDOW_OPENS,
-	WINDOW_CLOSES,
-	WINDOW_PAST, /* nothing changes: it came after what followed it */
-};
-
-/* A RECORDING_WINDOW record: what it means now. */
-enum window_turn recording_windows_turn(struct recording_windows *windows,
-					const struct perfx_recording_window *window);
-/* Shall /proc be read now that a window closes? It counts in units of 10 ms, and a program may turn
- * often. */
-bool recording_windows_sample(struct recording_windows *windows, uint64_t closed_ns);
-/* To be called when the rings have been read: control records are read before others, which may be
- * of before the pause. */
-void recording_windows_report(struct recording_windows *windows, struct memory *memory);
-void recording_windows_clear(struct recording_windows *windows);
-
 struct recording {
 	const struct recorder_options *options;
 	struct pipeline *pipeline;
@@ -144,6 +126,13 @@ struct recording_part {
 	void (*close)(struct recording *recording);
 };
 
+/* Defines a verb that is one call: VERB(close_frames, frames__free(recording->frames)) */
+#define VERB(name, call)                              \
+	static void name(struct recording *recording) \
+	{                                             \
+		call;                                 \
+	}
+
 /* In attach_parts.c. */
 extern const struct recording_part probes_part, thread_counters_part, memory_part, programs_part,
 	sampler_part, reader_part, unwind_tables_part;
@@ -168,7 +157,10 @@ void gpu_work__emit(struct gpu_work *work);
 /* The names of kernels that have been emitted since the last time. */
 void gpu_work__name(struct gpu_work *work);
 
-/* waits.c: BLOCKED records since the last time, up to now; ended: the recording ends then. */
+/* waits.c: records time off the CPU from a time on, where that is wanted. Only after the start of
+ * the tracer: its programs do nothing without that. Says why if it fails. */
+void waits__start(struct recording *recording, uint64_t from_ns);
+/* BLOCKED records since the last time, up to now; ended: the recording ends then. */
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);
 /* Names are emitted anew, of what is waited for from now on. */
 void waits__renew(struct waits *waits);
@@ -183,8 +175,17 @@ void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns)
  * asked for. EXIT_OK, or EXIT_FAILED if any file could not be written. */
 int flight__finish(struct flight *flight, const struct ending *ending);
 
-/* A RECORDING_WINDOW record: the recording begins, pauses or goes on. In recorder.c. */
+/* A RECORDING_WINDOW record: the recording begins, pauses or goes on. In between, no samples are
+ * taken. In recorder.c. */
 void recording_turn(struct recording *recording, const struct perfx_recording_window *window);
+/* Tells memory of the pauses. To be called when the rings have been read: control records are read
+ * before others, which may be of before the pause. */
+void recording_report_pauses(struct recording *recording);
+
+/* attach_parts.c: notes each part of the tracer whose programs the kernel has rejected. */
+void skip_rejected_programs(struct recording *recording);
+/* What unwind tables have cost, where PERFX_DEBUG is set. */
+void say_unwind_tables(const struct recording *recording);
 
 static inline bool recording_is_on(const struct recording *recording)
 {
@@ -244,21 +245,5 @@ size_t powercap__count(const struct powercap *powercap);
 
 /* HOST_ENERGY of each domain; of NULL nothing. */
 void powercap__sample(struct powercap *powercap, struct sink *sink);
-
-/* Limits of a recording on this host, and why: reported to the user, and kept for the report. */
-
-/* Parts whose programs the kernel has refused. */
-void lacking_programs(const struct tracer *tracer, struct skipped_list *skipped);
-/* Time off the CPU, where it cannot be recorded from then on; after the start of the tracer,
- * without which its programs do nothing. waiting NULL: it is not wanted. */
-void start_waiting(struct waiting *waiting, struct skipped_list *skipped, uint64_t from_ns);
-/* Stacks end at functions of files that were one too many. unwind_tables NULL: there are none. */
-void lacking_files(const struct unwind_tables *unwind_tables, struct skipped_list *skipped);
-/* Adds a hint if probes stay in the program after the recording. */
-void hint_detaching(struct skipped_list *skipped);
-/* Adds a hint for each process that has used up its share of the recording's names. */
-void lacking_names(const struct tracer *tracer, struct skipped_list *skipped);
-/* Where PERFX_DEBUG is set; unwind_tables as above. */
-void say_unwind_tables(const struct unwind_tables *unwind_tables);
 
 #endif

@@ -9,6 +9,7 @@
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "proc/descriptor.h"
 #include "proc/maps.h"
@@ -217,6 +218,17 @@ static void emit_waited(void *ctx, const struct waited *waited)
 static uint64_t count_claimed(const struct waits *waits)
 {
 	return tracer__counter(waits->recording->tracer, PERFX_COUNTER_WAITS);
+}
+
+void waits__start(struct recording *recording, uint64_t from_ns)
+{
+	int err = recording->waits ? waiting__start(recording->waits->waiting, from_ns) : 0;
+
+	if (!err)
+		return;
+	msg_say("time off the CPU is not recorded: %s", strerror(-err));
+	skipped_add(&recording->skipped, "time off the CPU", strerror(-err));
+	waiting__stop(recording->waits->waiting);
 }
 
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
