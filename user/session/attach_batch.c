@@ -5,6 +5,7 @@
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "proc/process.h"
 #include "session/follow_internal.h"
 #include "session/process_table.h"
@@ -12,23 +13,25 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 void attach_batch_clear(struct attach_batch *batch)
 {
-	for (size_t i = 0; i < batch->jobs_count; i++)
-		free(batch->jobs[i].modules);
+	FOR_EACH (job, batch->jobs)
+		free(job->modules);
 	free(batch->jobs);
 	free(batch->files);
 }
 
 static int check_sharing(struct follow *follow, struct attach_batch *batch, size_t module)
 {
-	if (follow->recording->plan->modules[module].successor)
+	const struct recording *recording = follow->recording;
+
+	if (recording->plan->modules[module].successor || recording->options->all ||
+	    probes__decided(recording->probes, module))
 		return 0;
-	if (follow->recording->options->all || probes__decided(follow->recording->probes, module))
-		return 0;
-	for (size_t i = 0; i < batch->files_count; i++)
-		if (batch->files[i].module == module)
+	FOR_EACH (file, batch->files)
+		if (file->module == module)
 			return 0;
 	return LIST_ADD(batch->files, (struct sharing){.module = module});
 }
@@ -119,9 +122,9 @@ static bool for_all_processes(const struct follow *follow, const struct attach_b
 	/* some may still have the old content */
 	if (follow->recording->plan->modules[module].successor)
 		return false;
-	for (size_t i = 0; i < batch->files_count; i++)
-		if (batch->files[i].module == module)
-			return !batch->files[i].shared;
+	FOR_EACH (file, batch->files)
+		if (file->module == module)
+			return !file->shared;
 	return true;
 }
 
@@ -147,38 +150,43 @@ static void find_inherited(const struct follow *follow, struct attach_job *job)
 			job->modules[job->modules_count++] = i;
 }
 
-static void attach_job(struct follow *follow, const struct attach_batch *batch,
-		       struct attach_job *job)
+static void attach_jobs(struct follow *follow, const struct attach_batch *batch, bool executed)
 {
-	if (job->parent)
-		find_inherited(follow, job);
-	for (size_t i = 0; i < job->modules_count; i++)
-		probes__attach(follow->recording->probes, job->modules[i], job->born, job->task.pid,
-			       for_all_processes(follow, batch, job->modules[i]));
-	follow_release_if_ended(follow, job->task.pid, job->born);
+	FOR_EACH (job, batch->jobs) {
+		if ((job->task.cause == ATTACH_EXECUTED) != executed)
+			continue;
+		if (job->parent)
+			find_inherited(follow, job);
+		for (size_t i = 0; i < job->modules_count; i++)
+			probes__attach(follow->recording->probes, job->modules[i], job->born,
+				       job->task.pid,
+				       for_all_processes(follow, batch, job->modules[i]));
+		follow_release_if_ended(follow, job->task.pid, job->born);
+	}
 }
 
 /* Targets are attached before the recording begins: they are never late. */
 static void emit_attached(struct follow *follow, const struct attach_job *job)
 {
+	const struct recording *recording = follow->recording;
 	struct perfx_traced_process traced;
 	struct perfx_late late = {0};
 	const char *path = NULL;
 
 	for (size_t i = 0; i < job->modules_count; i++) {
-		size_t count = probes__attached_count(follow->recording->probes, job->modules[i]);
-		uint64_t opened_ns = probes__opened_ns(follow->recording->probes, job->modules[i]);
+		size_t count = probes__attached_count(recording->probes, job->modules[i]);
 
-		if (count && !path)
-			path = follow->recording->plan->modules[job->modules[i]].path;
-		if (count && opened_ns > late.time_ns)
-			late.time_ns = opened_ns;
+		if (!count)
+			continue;
+		path = path ?: recording->plan->modules[job->modules[i]].path;
+		late.time_ns = max_u64(late.time_ns,
+				       probes__opened_ns(recording->probes, job->modules[i]));
 		late.functions_count += (uint32_t)count;
-		late.files_count += count > 0;
+		late.files_count++;
 	}
 	if (!job->task.since_ns || !path)
 		return;
-	if (tracer__traced_process(follow->recording->tracer, job->task.pid, &traced) ||
+	if (tracer__traced_process(recording->tracer, job->task.pid, &traced) ||
 	    traced.born != job->born) {
 		/* it has ended, and another may have its pid: its EXIT record follows */
 		follow_enqueue(follow, &job->task);
@@ -188,12 +196,12 @@ static void emit_attached(struct follow *follow, const struct attach_job *job)
 	}
 }
 
-bool follow_is_traced(pid_t pid, void *ctx)
+bool follow_is_traced(pid_t pid, void *follow)
 {
-	const struct follow *follow = ctx;
 	struct perfx_traced_process traced;
 
-	return !tracer__traced_process(follow->recording->tracer, pid, &traced);
+	return !tracer__traced_process(((const struct follow *)follow)->recording->tracer, pid,
+				       &traced);
 }
 
 void attach_batch_open(struct follow *follow, struct attach_batch *batch)
@@ -209,17 +217,108 @@ void attach_batch_open(struct follow *follow, struct attach_batch *batch)
 	memory__consider(follow->recording->memory);
 	/* new programs first: their files may be attached for nobody yet, a child's are for its
 	 * parent */
-	for (size_t i = 0; i < batch->jobs_count; i++)
-		if (batch->jobs[i].task.cause == ATTACH_EXECUTED)
-			attach_job(follow, batch, &batch->jobs[i]);
-	for (size_t i = 0; i < batch->jobs_count; i++)
-		if (batch->jobs[i].task.cause != ATTACH_EXECUTED)
-			attach_job(follow, batch, &batch->jobs[i]);
+	attach_jobs(follow, batch, true);
+	attach_jobs(follow, batch, false);
 	/* from this moment on */
 	probes__open(follow->recording->probes);
-	for (size_t i = 0; i < batch->jobs_count; i++) {
-		if (!batch->jobs[i].parent)
+	FOR_EACH (job, batch->jobs) {
+		if (!job->parent)
 			follow->opened_ns = clock_monotonic_ns();
-		emit_attached(follow, &batch->jobs[i]);
+		emit_attached(follow, job);
+	}
+}
+
+#define EARLY_MAX 4096
+
+void early_files_add(struct early_files *early, const struct new_mapping *mapping)
+{
+	if (early->files_count == EARLY_MAX || GROW_BY_ONE(early->files))
+		return;
+	early->files[early->files_count++] =
+		(struct early_file){.pid = mapping->pid,
+				    .dev_major = mapping->mapping.dev_major,
+				    .dev_minor = mapping->mapping.dev_minor,
+				    .inode = mapping->mapping.inode,
+				    .path = strdup(mapping->mapping.path)};
+}
+
+static ssize_t planned_module(const struct plan *plan, const struct early_file *file)
+{
+	return plan__find(plan, file->inode, file->dev_major, file->dev_minor);
+}
+
+/* 1: the process mapped a file of interest; 0: none; -1: one of its files cannot be read any more.
+ */
+static int early_files_are_ml(const struct early_files *early, const struct plan *plan, pid_t pid)
+{
+	int found = 0;
+
+	FOR_EACH (file, early->files) {
+		ssize_t module = planned_module(plan, file);
+
+		if (file->pid != pid)
+			continue;
+		if (module >= 0 && plan->modules[module].is_ml)
+			return 1;
+		found = module < 0 ? -1 : found;
+	}
+	return found;
+}
+
+static void early_files_forget(struct early_files *early, pid_t pid)
+{
+	size_t kept = 0;
+
+	FOR_EACH (file, early->files) {
+		if (file->pid == pid)
+			free(file->path);
+		else
+			early->files[kept++] = *file;
+	}
+	early->files_count = kept;
+}
+
+void early_files_clear(struct early_files *early)
+{
+	FOR_EACH (file, early->files)
+		free(file->path);
+	free(early->files);
+}
+
+void follow_count_missed(struct follow *follow)
+{
+	struct recording *recording = follow->recording;
+	struct early_files *early = &follow->early;
+
+	if (!early->files_count)
+		return;
+	/* plans the files of processes that have ended, and attaches those of interest for all
+	 * processes */
+	FOR_EACH (file, early->files) {
+		ssize_t module = planned_module(recording->plan, file);
+
+		if (module < 0 && file->path && process_has_ended(file->pid) &&
+		    plan__add_file(recording->plan, file->path, file->inode) >= 0)
+			module = planned_module(recording->plan, file);
+		if (module >= 0 && recording->plan->modules[module].is_ml)
+			probes__attach(recording->probes, (size_t)module, 0, 0, true);
+	}
+	probes__open(recording->probes);
+	for (size_t i = 0; i < early->files_count;) {
+		pid_t pid = early->files[i].pid;
+		bool traced = process_table__has(recording->processes, pid);
+		bool ended = !traced && process_has_ended(pid);
+		int is_ml = ended ? early_files_are_ml(early, recording->plan, pid) : 0;
+
+		if (!traced && !ended && attach_queue__has(follow->queue, pid)) {
+			i++;
+			continue;
+		}
+		follow->result.missed_count += is_ml > 0;
+		if (is_ml < 0)
+			skipped_hint(&recording->skipped, "short-lived processes",
+				     "some ended before it was known what they run, and the file "
+				     "is not there any more");
+		early_files_forget(early, pid);
 	}
 }

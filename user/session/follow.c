@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Period of reading all mappings where the kernel does not report new ones. */
@@ -68,14 +69,6 @@ void follow_update_mappings(struct follow *follow, const struct attach_task *tas
 		unwind_tables__map(follow->recording->unwind_tables, task->pid);
 }
 
-static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t count)
-{
-	for (ssize_t i = 0; i < count; i++)
-		if (follow->recording->plan->modules[modules[i]].is_ml)
-			return true;
-	return false;
-}
-
 /* A process that was found. If it has ended meanwhile, there may be no record of that to come. */
 static int open_process(struct follow *follow, uint32_t process, pid_t pid)
 {
@@ -105,22 +98,26 @@ static bool is_executing(pid_t pid)
  * executes a program, or because BPF traces it already and its PROCESS record is still unread. */
 static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 {
-	bool existed = false, waits = false;
+	struct recording *recording = follow->recording;
+	bool existed = false, is_ml = false;
 	size_t *modules = NULL;
 	ssize_t count;
 	int64_t process;
 
-	if (process_table__has(follow->recording->processes, pid) || pid == getpid())
+	if (process_table__has(recording->processes, pid) || pid == getpid())
 		return true;
-	count = plan__scan(follow->recording->plan, pid, &modules);
-	if (count > 0 && worth_tracing(follow, modules, count)) {
-		waits = clock_monotonic_ns() - since_ns < EXEC_NS && is_executing(pid);
-		process = waits ? 0 : tracer__add_process(follow->recording->tracer, pid, &existed);
-		if (process > 0 && !existed)
-			open_process(follow, (uint32_t)process, pid);
-	}
+	count = plan__scan(recording->plan, pid, &modules);
+	for (ssize_t i = 0; i < count; i++)
+		is_ml |= recording->plan->modules[modules[i]].is_ml;
 	free(modules);
-	return !waits && !existed;
+	if (!is_ml)
+		return true;
+	if (clock_monotonic_ns() - since_ns < EXEC_NS && is_executing(pid))
+		return false;
+	process = tracer__add_process(recording->tracer, pid, &existed);
+	if (process > 0 && !existed)
+		open_process(follow, (uint32_t)process, pid);
+	return !existed;
 }
 
 void follow_emit_late(struct follow *follow, const struct attach_task *task,
@@ -172,14 +169,6 @@ bool follow_maps_as_parent(const struct follow *follow, const struct attach_task
 /* More wait for the next drain. */
 #define BATCH_MAX 64
 
-/* A child whose links would be its own, and which may end soon. */
-static bool is_too_young(const struct follow *follow, const struct attach_task *task)
-{
-	return !task->known && follow_maps_as_parent(follow, task) &&
-	       follow->child_life_ns < SHORT_LIFE_NS &&
-	       clock_monotonic_ns() - task->since_ns < 2 * follow->child_life_ns;
-}
-
 void follow_enqueue(struct follow *follow, const struct attach_task *task)
 {
 	if (attach_queue__put(follow->queue, task))
@@ -210,7 +199,10 @@ static bool handle_task(struct follow *follow, struct attach_batch *batch,
 	    (!probes__go_by_process(follow->recording->probes) &&
 	     follow_maps_as_parent(follow, task)))
 		return true;
-	if (is_too_young(follow, task))
+	/* its links would be its own, and it may end soon */
+	if (!task->known && follow_maps_as_parent(follow, task) &&
+	    follow->child_life_ns < SHORT_LIFE_NS &&
+	    clock_monotonic_ns() - task->since_ns < 2 * follow->child_life_ns)
 		return false;
 	if (task->cause == ATTACH_MOVED)
 		follow_update_mappings(follow, task);
@@ -222,33 +214,6 @@ static bool handle_task(struct follow *follow, struct attach_batch *batch,
 			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
 	/* another process may have the pid by now */
 	return found != -ESRCH && !process_has_ended(task->pid);
-}
-
-/* Counts the ended processes that had mapped a file of interest before it had probes. */
-static void count_missed(struct follow *follow)
-{
-	const struct plan *plan = follow->recording->plan;
-
-	if (!follow->early.files_count)
-		return;
-	early_files_attach(&follow->early, follow->recording->plan, follow->recording->probes);
-	for (size_t i = 0; i < follow->early.files_count;) {
-		pid_t pid = follow->early.files[i].pid;
-		bool traced = process_table__has(follow->recording->processes, pid);
-		bool ended = !traced && process_has_ended(pid);
-		int is_ml = ended ? early_files_are_ml(&follow->early, plan, pid) : 0;
-
-		if (!traced && !ended && attach_queue__has(follow->queue, pid)) {
-			i++;
-			continue;
-		}
-		follow->result.missed_count += is_ml > 0;
-		if (is_ml < 0)
-			skipped_hint(&follow->recording->skipped, "short-lived processes",
-				     "some ended before it was known what they run, and the file "
-				     "is not there any more");
-		early_files_forget(&follow->early, pid);
-	}
 }
 
 void follow__attach_queued(struct follow *follow)
@@ -269,7 +234,7 @@ void follow__attach_queued(struct follow *follow)
 	if (batch.jobs_count)
 		attach_batch_open(follow, &batch);
 	attach_batch_clear(&batch);
-	count_missed(follow);
+	follow_count_missed(follow);
 	/* both in one grace period, where the update is due */
 	update_unwinding(follow, clock_monotonic_ns());
 	unwind_tables__publish(follow->recording->unwind_tables, false);
@@ -424,49 +389,44 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 			"own probes after its start");
 }
 
-/* Is the new program's own file attached already, or without functions? */
-static bool is_known(const struct follow *follow, const struct perfx_exec *exec)
-{
-	ssize_t module =
-		plan__find(follow->recording->plan, exec->inode, exec->dev_major, exec->dev_minor);
-
-	return module >= 0 && (!follow->recording->plan->modules[module].functions_count ||
-			       follow_was_attached(follow, (size_t)module,
-						   process_table__born(follow->recording->processes,
-								       (pid_t)exec->pid),
-						   exec->time_ns));
-}
-
 static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 {
-	struct attach_task task = {.pid = (pid_t)exec->pid,
-				   .cause = ATTACH_EXECUTED,
-				   .known = is_known(follow, exec),
-				   .since_ns = exec->time_ns};
+	struct recording *recording = follow->recording;
+	const struct plan *plan = recording->plan;
+	pid_t pid = (pid_t)exec->pid;
+	uint32_t born = process_table__born(recording->processes, pid);
+	ssize_t module = plan__find(plan, exec->inode, exec->dev_major, exec->dev_minor);
+	/* is the new program's own file attached already, or without functions? */
+	bool is_known =
+		module >= 0 && (!plan->modules[module].functions_count ||
+				follow_was_attached(follow, (size_t)module, born, exec->time_ns));
 
-	process_table__on_exec(follow->recording->processes, exec);
+	process_table__on_exec(recording->processes, exec);
 	/* by the first one its links are known */
-	if (exec->old_process != process_table__born(follow->recording->processes, task.pid))
-		recycle__ended(follow->recording->recycle, exec->old_process, exec->time_ns);
-	unwind_tables__forget(follow->recording->unwind_tables, task.pid);
+	if (exec->old_process != born)
+		recycle__ended(recording->recycle, exec->old_process, exec->time_ns);
+	unwind_tables__forget(recording->unwind_tables, pid);
 	/* links by pid end with the main thread */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
-		probes__release(follow->recording->probes,
-				process_table__born(follow->recording->processes, task.pid));
-	follow_enqueue(follow, &task);
+		probes__release(recording->probes, born);
+	follow_enqueue(follow, &(struct attach_task){.pid = pid,
+						     .cause = ATTACH_EXECUTED,
+						     .known = is_known,
+						     .since_ns = exec->time_ns});
 }
 
 static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 {
-	uint32_t born = process_table__on_exit(follow->recording->processes, exit);
+	struct recording *recording = follow->recording;
+	uint32_t born = process_table__on_exit(recording->processes, exit);
 	struct attach_task task = {.cause = ATTACH_MOVED};
 	bool waited;
 
-	recycle__ended(follow->recording->recycle, exit->process, exit->time_ns);
-	recycle__ended(follow->recording->recycle, born, exit->time_ns);
+	recycle__ended(recording->recycle, exit->process, exit->time_ns);
+	recycle__ended(recording->recycle, born, exit->time_ns);
 	if (born)
-		probes__release(follow->recording->probes, born);
-	unwind_tables__forget(follow->recording->unwind_tables, (pid_t)exit->pid);
+		probes__release(recording->probes, born);
+	unwind_tables__forget(recording->unwind_tables, (pid_t)exit->pid);
 	waited = attach_queue__forget(follow->queue, (pid_t)exit->pid, &task);
 	if (task.cause == ATTACH_FORKED)
 		follow->child_life_ns = exit->time_ns - task.since_ns;
@@ -475,7 +435,7 @@ static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 				 &(struct perfx_late){.time_ns = exit->time_ns,
 						      .process = exit->process},
 				 "");
-	if ((pid_t)exit->pid == follow->recording->main_pid && !follow->result.main_ended) {
+	if ((pid_t)exit->pid == recording->main_pid && !follow->result.main_ended) {
 		follow->result.main_ended = true;
 		follow->result.main_status = exit->status;
 	}
@@ -512,43 +472,38 @@ static void note_dropped(struct follow *follow)
 			     "kernel dropped reports of new mappings, because there were too many");
 }
 
-/* Addresses mean something else from now on. */
-static void note_code(struct follow *follow, const struct new_mapping *mapping)
-{
-	struct perfx_traced_process traced;
-
-	if (!tracer__traced_process(follow->recording->tracer, mapping->pid, &traced))
-		frames__mapped(follow->recording->frames, traced.memory_process, mapping);
-}
-
 static void note_mapping(const struct new_mapping *mapping, void *ctx)
 {
 	struct attach_task task = {
 		.pid = mapping->pid, .cause = ATTACH_MAPPED, .since_ns = mapping->time_ns};
 	struct follow *follow = ctx;
+	struct recording *recording = follow->recording;
+	const struct mapping *file = &mapping->mapping;
 	const struct plan_module *planned;
-	bool traced = process_table__has(follow->recording->processes, mapping->pid);
-	ssize_t module = plan__find(follow->recording->plan, mapping->mapping.inode,
-				    mapping->mapping.dev_major, mapping->mapping.dev_minor);
+	struct perfx_traced_process process;
+	bool traced = process_table__has(recording->processes, mapping->pid);
+	ssize_t module;
 
 	if (!mapping->pid) {
 		note_dropped(follow);
 		return;
 	}
-	if (traced)
-		note_code(follow, mapping);
-	if (!mapping->mapping.inode)
+	/* addresses mean something else from now on */
+	if (traced && !tracer__traced_process(recording->tracer, mapping->pid, &process))
+		frames__mapped(recording->frames, process.memory_process, mapping);
+	if (!file->inode)
 		return;
-	planned = module < 0 ? NULL : &follow->recording->plan->modules[module];
-	if (!traced)
-		untraced_files_add(&follow->untraced_files, mapping->mapping.inode);
-	if (!traced && (!follow->recording->options->all || (planned && !planned->is_ml)))
-		return;
-	if (planned &&
-	    (!planned->functions_count ||
-	     follow_was_attached(follow, (size_t)module,
-				 process_table__born(follow->recording->processes, mapping->pid),
-				 mapping->time_ns))) {
+	module = plan__find(recording->plan, file->inode, file->dev_major, file->dev_minor);
+	planned = module < 0 ? NULL : &recording->plan->modules[module];
+	if (!traced) {
+		untraced_files_add(&follow->untraced_files, file->inode);
+		if (!recording->options->all || (planned && !planned->is_ml))
+			return;
+	}
+	if (planned && (!planned->functions_count ||
+			follow_was_attached(follow, (size_t)module,
+					    process_table__born(recording->processes, mapping->pid),
+					    mapping->time_ns))) {
 		task.cause = ATTACH_MOVED;
 		task.known = true;
 	} else if (!traced) {
@@ -603,20 +558,45 @@ void follow__read_mappings_until(struct follow *follow, uint64_t time_ns)
 		read_new_mappings(follow);
 }
 
+#define LOST_PERIOD_NS 10000000000u
+
+/*
+ * Processes whose end found no room in the ring of control records. Their entries in the kernel's
+ * table went after their records had been tried, so one that was missing at the last check and is
+ * still known here has no record to come.
+ */
 static void end_lost(struct follow *follow, uint64_t now_ns)
 {
-	pid_t found[LOST_MAX];
-	size_t count;
-	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
+	struct recording *recording = follow->recording;
+	size_t count, missing_count = 0, found_count = 0;
+	const pid_t *pids = process_table__pids(recording->processes, &count);
+	pid_t missing[LOST_MAX], found[LOST_MAX];
+	struct perfx_traced_process traced;
 
-	count = lost_find(&follow->lost, follow->recording->tracer, pids, count, now_ns, found);
-	for (size_t i = 0; i < count; i++) {
-		struct perfx_exit exit = {
-			.time_ns = now_ns,
-			.process = process_table__process(follow->recording->processes, found[i]),
-			.pid = (uint32_t)found[i]};
+	if (now_ns < follow->next_lost_ns)
+		return;
+	follow->next_lost_ns = now_ns + LOST_PERIOD_NS;
+	for (size_t i = 0; i < count && missing_count < LOST_MAX; i++) {
+		bool was_missing = false;
 
-		SINK_PACK(follow->recording->sink, &follow->made, PERFX_KIND_EXIT, exit);
+		if (!tracer__traced_process(recording->tracer, pids[i], &traced))
+			continue;
+		for (size_t k = 0; k < follow->missing_count; k++)
+			was_missing |= follow->missing[k] == pids[i];
+		if (was_missing)
+			found[found_count++] = pids[i];
+		else
+			missing[missing_count++] = pids[i];
+	}
+	memcpy(follow->missing, missing, missing_count * sizeof(missing[0]));
+	follow->missing_count = missing_count;
+	for (size_t i = 0; i < found_count; i++) {
+		struct perfx_exit exit = {.time_ns = now_ns,
+					  .process = process_table__process(recording->processes,
+									    found[i]),
+					  .pid = (uint32_t)found[i]};
+
+		SINK_PACK(recording->sink, &follow->made, PERFX_KIND_EXIT, exit);
 		on_exit_event(follow, &exit);
 	}
 }
@@ -803,10 +783,7 @@ static int written_files_fd(const struct recording *recording)
 	return file_watch__fd(recording->follow->file_watch);
 }
 
-static void drop_written_files(struct recording *recording)
-{
-	follow__drop_written_files(recording->follow);
-}
+VERB(drop_written_files, follow__drop_written_files(recording->follow))
 
 const struct recording_part written_files_part = {
 	.name = "written files", .fd = written_files_fd, .on_readable = drop_written_files};

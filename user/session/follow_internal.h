@@ -37,34 +37,9 @@ struct early_files {
 
 /* Ignored if there are 4,096 already, or without memory. */
 void early_files_add(struct early_files *early, const struct new_mapping *mapping);
-/* Plans the files of processes that have ended, and attaches those of interest for all processes.
- */
-void early_files_attach(const struct early_files *early, struct plan *plan, struct probes *probes);
-/* 1: the process mapped a file of interest; 0: none; -1: one of its files cannot be read any more.
- */
-int early_files_are_ml(const struct early_files *early, const struct plan *plan, pid_t pid);
-void early_files_forget(struct early_files *early, pid_t pid);
 void early_files_clear(struct early_files *early);
 
-/*
- * Processes whose end found no room in the ring of control records. Their entries in the kernel's
- * table went after their records had been tried, so one that was missing at the last check and is
- * still known here has no record to come.
- */
-
-#define LOST_MAX 64 /* found at a time */
-
-/* All zero at first. */
-struct lost {
-	uint64_t next_ns;
-	pid_t missing[LOST_MAX]; /* at the last check */
-	size_t missing_count;
-};
-
-/* Those of some pids, some seconds after they have ended; how many there are. To be called after
- * the rings were drained. */
-size_t lost_find(struct lost *lost, const struct tracer *tracer, const pid_t *pids, size_t count,
-		 uint64_t now_ns, pid_t found[LOST_MAX]);
+#define LOST_MAX 64 /* processes whose exit records are found to be lost, at a time */
 
 struct follow {
 	struct recording *recording;
@@ -88,7 +63,9 @@ struct follow {
 	pid_t *grown;		  /* processes whose unwinding lacks files that arrived late */
 	size_t grown_count, grown_capacity;
 	uint64_t next_unwind_ns;
-	struct lost lost;
+	uint64_t next_lost_ns;
+	pid_t missing[LOST_MAX]; /* from the kernel's table, at the last check */
+	size_t missing_count;
 	struct pack_buffer made; /* for LATE and EXIT records */
 };
 
@@ -117,6 +94,8 @@ ssize_t attach_batch_scan(struct follow *follow, struct attach_batch *batch,
  * that one of them may map. */
 void attach_batch_open(struct follow *follow, struct attach_batch *batch);
 void attach_batch_clear(struct attach_batch *batch);
+/* Counts the ended processes that had mapped a file of interest before it had probes. */
+void follow_count_missed(struct follow *follow);
 /* Was a module attached for the process, by its first index, at a time; 0: is it now? */
 bool follow_was_attached(const struct follow *follow, size_t module, uint32_t born,
 			 uint64_t since_ns);
