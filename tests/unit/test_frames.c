@@ -384,7 +384,7 @@ Test(frames, unknown_where_the_time_of_a_replacement_is)
 	unknown = named_at(1, 5, between_ns);
 	stack_at(1, 7, &address, 1, found_ns);
 	cr_expect_eq(named_at(1, 5, found_ns), 7);
-	frames__renew_stacks(frames);
+	frames__forget_stacks(frames);
 	cr_expect_eq(named_at(1, 5, found_ns), 0, "a stack that is not kept");
 	cr_expect_eq(made_stack(unknown, made), 1);
 	cr_expect_eq(made[0], PERFX_FRAME_NUMBERED(address, PERFX_FRAME_NUMBER_UNKNOWN));

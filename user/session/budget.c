@@ -121,31 +121,6 @@ double pace_allowed_ns(const struct pace *pace, double rest_ns)
 		    allowed_ns + pace->credit_ns * pace->wall_ns / payback_ns);
 }
 
-static void measure_background(struct budget *budget, double kept)
-{
-	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
-		double ns = probes__background_ns(budget->recording->probes, i);
-
-		budget->background_spent_ns[i] *= kept;
-		budget->background_spent_ns[i] += ns - budget->background_ns[i];
-		budget->background_ns[i] = ns;
-	}
-}
-
-static void add_background(const struct budget *budget, struct expenses *expenses)
-{
-	for (size_t i = 0; i < TRACER_BACKGROUNDS; i++) {
-		struct expense expense = {
-			.of = EXPENSE_BACKGROUND, .index = i, .ns = budget->background_spent_ns[i]};
-
-		if (budget->pace.wall_ns >= WATCHED_NS &&
-		    (i != TRACER_SAMPLES || budget->samples_halved < SAMPLES_HALVED_MAX))
-			expenses_add(expenses, WORTH_WAITS, expense);
-		else
-			expenses->all_ns += expense.ns;
-	}
-}
-
 static void reduce_background(struct budget *budget, enum tracer_background which)
 {
 	budget->background_spent_ns[which] *= which == TRACER_SAMPLES ? 0.5 : 0;
@@ -167,9 +142,8 @@ static double limit_ns(const struct budget *budget)
 
 static double growth_least_ns(const struct budget *budget)
 {
-	bool watched = budget->pace.wall_ns >= WATCHED_NS;
-
-	return limit_ns(budget) * (watched ? GROWTH_LEAST : GROWTH_LEAST_SOON);
+	return limit_ns(budget) *
+	       (budget->pace.wall_ns >= WATCHED_NS ? GROWTH_LEAST : GROWTH_LEAST_SOON);
 }
 
 static struct expenses expenses_of(const struct budget *budget)
@@ -179,7 +153,16 @@ static struct expenses expenses_of(const struct budget *budget)
 	probes__add_expenses(budget->recording->probes, budget->everything, &expenses);
 	memory__add_expenses(budget->recording->memory, budget->everything, growth_least_ns(budget),
 			     &expenses);
-	add_background(budget, &expenses);
+	for (size_t i = 0; i < TRACER_BACKGROUNDS; i++) {
+		struct expense expense = {
+			.of = EXPENSE_BACKGROUND, .index = i, .ns = budget->background_spent_ns[i]};
+
+		if (budget->pace.wall_ns >= WATCHED_NS &&
+		    (i != TRACER_SAMPLES || budget->samples_halved < SAMPLES_HALVED_MAX))
+			expenses_add(&expenses, WORTH_WAITS, expense);
+		else
+			expenses.all_ns += expense.ns;
+	}
 	return expenses;
 }
 
@@ -236,34 +219,24 @@ static struct budget_least least_of(const struct budget *budget, const struct ex
 					    fmax(allowed_ns, STEP_ENDS_SHARE * ends_of_ns)}};
 }
 
-static bool reduce_to_limit(struct budget *budget, double allowed)
+static bool reduce_to_limit(struct budget *budget, double allowed_ns)
 {
 	struct expenses expenses;
 	const struct expense *expense;
 	bool reduced = false;
 
 	probes__find_nested(budget->recording->probes);
-	expenses = expenses_of(budget);
-	while ((expense =
-			budget_choose(&expenses, allowed, least_of(budget, &expenses, allowed)))) {
-		/* a hit's price is another after it: what there was is reported by the old one */
+	for (;; reduced = true) {
+		expenses = expenses_of(budget);
+		expense = budget_choose(&expenses, allowed_ns,
+					least_of(budget, &expenses, allowed_ns));
+		if (!expense)
+			return reduced;
+		/* hits before this reduction are reported at the price that they had */
 		if (!reduced)
 			probes__report_hits(budget->recording->probes);
-		reduce(budget, expense, allowed);
-		expenses = expenses_of(budget);
-		reduced = true;
+		reduce(budget, expense, allowed_ns);
 	}
-	return reduced;
-}
-
-static bool reduce_frees(struct budget *budget)
-{
-	enum perfx_domain domain = memory__costly_frees(budget->recording->memory,
-							budget->everything, limit_ns(budget));
-	if (domain == PERFX_DOMAINS)
-		return false;
-	reduce_memory(budget, domain, HUGE_VAL);
-	return true;
 }
 
 /* Adds the costs since they were measured last to the window. */
@@ -276,48 +249,56 @@ static void measure_costs(struct budget *budget, uint64_t now_ns)
 
 	probes__measure_cost(budget->recording->probes, kept);
 	memory__measure_cost(budget->recording->memory, now_ns, kept);
-	measure_background(budget, kept);
+	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
+		double ns = probes__background_ns(budget->recording->probes, i);
+
+		budget->background_spent_ns[i] *= kept;
+		budget->background_spent_ns[i] += ns - budget->background_ns[i];
+		budget->background_ns[i] = ns;
+	}
 	budget->measured_ns = now_ns;
 	pace_add(&budget->pace, kept, elapsed_ns, busy_ns,
 		 expenses_of(budget).all_ns - kept * budget->pace.spent_ns);
-}
-
-static double rest_ns(const struct recording *recording)
-{
-	return recording->end_ns == UINT64_MAX
-		       ? HUGE_VAL
-		       : (double)recording->end_ns - (double)recording->now_ns;
 }
 
 static void tick(struct recording *recording)
 {
 	uint64_t now_ns = recording->now_ns;
 	struct budget *budget = recording->budget;
-	bool is_early = now_ns < budget->started_ns + EARLY_NS, reduced;
-	double allowed_ns;
+	bool is_early = now_ns < budget->started_ns + EARLY_NS;
+	double allowed_ns, rest_ns = HUGE_VAL;
+	enum perfx_domain domain;
 
 	if (recording->windows.paused)
 		return;
 	memory__tick(recording->memory, now_ns);
 	if (memory__places_leaks(recording->memory))
 		memory__note_growth(recording->memory,
-				    process_table__growth(recording->processes, recording->now_ns));
-	if (now_ns < budget->next_check_ns || !probes__cost_is_known(budget->recording->probes))
+				    process_table__growth(recording->processes, now_ns));
+	if (now_ns < budget->next_check_ns || !probes__cost_is_known(recording->probes))
 		return;
 	measure_costs(budget, now_ns);
 	budget->next_check_ns = now_ns + (is_early ? EARLY_CHECKS_NS : CHECKS_NS);
-	allowed_ns = pace_allowed_ns(&budget->pace, rest_ns(recording));
-	reduced =
-		allowed_ns < HUGE_VAL ? reduce_to_limit(budget, allowed_ns) : reduce_frees(budget);
-	if (!reduced)
-		return;
+	if (recording->end_ns != UINT64_MAX)
+		rest_ns = (double)recording->end_ns - (double)now_ns;
+	allowed_ns = pace_allowed_ns(&budget->pace, rest_ns);
+	if (allowed_ns < HUGE_VAL) {
+		if (!reduce_to_limit(budget, allowed_ns))
+			return;
+	} else {
+		domain = memory__costly_frees(recording->memory, budget->everything,
+					      limit_ns(budget));
+		if (domain == PERFX_DOMAINS)
+			return;
+		reduce_memory(budget, domain, HUGE_VAL);
+	}
 	/* the window is one of the new state by now, as if it had never been another */
 	budget->pace.spent_ns = expenses_of(budget).all_ns;
-	probes__apply_reductions(budget->recording->probes);
+	probes__apply_reductions(recording->probes);
 	/* Calls that are only counted run another program, and a program has less to do for a
 	 * sample: the window begins anew with the new probes and their cost. */
 	measure_costs(budget, clock_monotonic_ns());
-	probes__forget_cost(budget->recording->probes);
+	probes__forget_cost(recording->probes);
 	budget->pace.spent_ns = 0;
 }
 
@@ -344,10 +325,7 @@ static void begin(struct recording *recording)
 	process_table__busy_ns(recording->processes, &budget->busy, 0);
 }
 
-static void close_budget(struct recording *recording)
-{
-	free(recording->budget);
-}
+VERB(close_budget, free(recording->budget))
 
 const struct recording_part budget_part = {.name = "the overhead budget",
 					   .open = open_budget,

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "capture/capture.h"
@@ -55,33 +56,18 @@ struct flight {
 	bool failed;
 };
 
-static bool is_flight(const struct flight *flight)
-{
-	return flight->recording->options->flight_ns;
-}
-
 static uint64_t segment_length_ns(const struct flight *flight)
 {
 	uint64_t length_ns = flight->recording->options->flight_ns / SEGMENTS_MIN;
 
-	if (!is_flight(flight) || length_ns > SEGMENT_NS_MAX)
-		return SEGMENT_NS_MAX;
-	return length_ns < SEGMENT_NS_MIN ? SEGMENT_NS_MIN : length_ns;
-}
-
-static bool is_segment_over(const struct flight *flight, uint64_t now_ns)
-{
-	/* many records in a short time make a segment too large for the buffer */
-	return now_ns >= flight->next_segment_ns ||
-	       (is_flight(flight) &&
-		capture_writer__segment_bytes(flight->recording->pipeline->capture) >
-			flight->recording->options->flight_bytes / SEGMENT_SHARE);
+	return length_ns ? max_u64(min_u64(length_ns, SEGMENT_NS_MAX), SEGMENT_NS_MIN)
+			 : SEGMENT_NS_MAX;
 }
 
 static void end_segment(struct flight *flight, uint64_t now_ns)
 {
 	/* so that the file has the usage of its own time */
-	if (is_flight(flight))
+	if (flight->recording->options->flight_ns)
 		process_table__sample(flight->recording->processes, true);
 	totals__emit(flight->recording->totals, now_ns, false);
 	totals__segment(flight->recording->totals, now_ns);
@@ -95,23 +81,6 @@ static void name_frames(struct flight *flight, uint64_t now_ns)
 	frames__emit(flight->recording->frames);
 	took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 	flight->next_names_ns = now_ns + (uint64_t)((double)took_ns / NAMES_SHARE);
-}
-
-/* With names for what has come in it. */
-static void end_named_segment(struct flight *flight, uint64_t now_ns)
-{
-	name_frames(flight, now_ns);
-	end_segment(flight, now_ns);
-	gpu_work__name(flight->recording->gpu_work);
-}
-
-/* A watcher gets names during the recording, if not at once. */
-static void end_watched_segment(struct flight *flight, uint64_t now_ns)
-{
-	if (now_ns >= flight->next_names_ns)
-		name_frames(flight, now_ns);
-	end_segment(flight, now_ns);
-	gpu_work__name(flight->recording->gpu_work);
 }
 
 /* run.perfx, run.2.perfx, … */
@@ -142,49 +111,41 @@ static void add_closing(struct sink *sink, const void *record, size_t size)
 	text_add_bytes(&closing->records, record, size);
 }
 
-/* Takes path and closing records over. NULL: out of memory. */
-static struct capture_dump *dump_new(struct flight *flight, char *path, struct text *closing,
-				     const char *why, uint64_t to_ns)
-{
-	struct capture_dump *dump = calloc(1, sizeof(*dump));
-	bool failed = closing->failed;
-
-	if (!dump) {
-		free(path);
-		text_clear(closing);
-		return NULL;
-	}
-	dump->path = path;
-	dump->why = strdup(why);
-	dump->recording_ns = flight->start_ns;
-	dump->to_ns = to_ns;
-	if (why == flight->why)
-		dump->step = flight->step;
-	dump->closing_bytes = closing->length;
-	dump->closing = text_take(closing);
-	if (dump->path && dump->why && !failed)
-		return dump;
-	capture_dump__free(dump);
-	return NULL;
-}
-
 /* Asks for a file of all up to the segment that has just ended; takes the path over. 0 or -errno.
  */
 static int ask(struct flight *flight, char *path, const char *why, const struct ending *ending)
 {
 	struct closing closing = {.sink.record = add_closing};
-	struct capture_dump *dump;
-	int err = -ENOMEM;
+	struct capture_dump *dump = calloc(1, sizeof(*dump));
+	bool failed;
 
 	totals__close(flight->recording->totals, &closing.sink, ending);
-	dump = dump_new(flight, path, &closing.records, why, ending->end_ns);
-	return dump ? capture_writer__dump(flight->recording->pipeline->capture, dump) : err;
+	failed = closing.records.failed;
+	if (!dump) {
+		free(path);
+		text_clear(&closing.records);
+		return -ENOMEM;
+	}
+	*dump = (struct capture_dump){.path = path,
+				      .why = strdup(why),
+				      .recording_ns = flight->start_ns,
+				      .to_ns = ending->end_ns,
+				      .closing_bytes = closing.records.length};
+	dump->closing = text_take(&closing.records);
+	if (why == flight->why)
+		dump->step = flight->step;
+	if (dump->path && dump->why && !failed)
+		return capture_writer__dump(flight->recording->pipeline->capture, dump);
+	capture_dump__free(dump);
+	return -ENOMEM;
 }
 
 static int ask_now(struct flight *flight, char *path, const char *why, struct ending ending)
 {
 	ending.end_ns = clock_monotonic_ns();
-	end_named_segment(flight, ending.end_ns);
+	name_frames(flight, ending.end_ns);
+	end_segment(flight, ending.end_ns);
+	gpu_work__name(flight->recording->gpu_work);
 	return ask(flight, path, why, &ending);
 }
 
@@ -213,49 +174,37 @@ static void say_dump(struct flight *flight, const struct capture_dump *dump)
 		dump->full ? "; memory limit reached (--max-size)" : "");
 }
 
-static void hand_over(const struct recorder_watcher *watcher, const char *path, int err)
-{
-	if (watcher->captured)
-		watcher->captured(watcher->ctx, path, err);
-}
-
 static void report_dumps(struct flight *flight, bool wait)
 {
 	const struct recorder_watcher *watcher = flight->recording->options->watcher;
 	struct capture_dump *dump;
 
 	while ((dump = capture_writer__dumped(flight->recording->pipeline->capture, wait))) {
-		if (watcher)
-			hand_over(watcher, dump->path, dump->err);
-		else
+		if (!watcher)
 			say_dump(flight, dump);
+		else if (watcher->captured)
+			watcher->captured(watcher->ctx, dump->path, dump->err);
 		capture_dump__free(dump);
 	}
 }
 
-static void describe_slow(struct flight *flight, const struct slow_step *step)
-{
-	char took[UNITS_MAX], median[UNITS_MAX], times[64] = "";
-
-	if (step->median_ns)
-		snprintf(times, sizeof(times), ", %.1f times the median of %s",
-			 (double)step->duration_ns / (double)step->median_ns,
-			 format_ns(median, step->median_ns));
-	snprintf(flight->why, sizeof(flight->why), "step %llu of process %d took %s%s",
-		 (unsigned long long)step->number,
-		 (int)process_table__pid(flight->recording->processes, step->process),
-		 format_ns(took, step->duration_ns), times);
-}
-
 static void note_slow(struct flight *flight, uint64_t now_ns)
 {
-	uint64_t after_ns = flight->recording->options->flight_ns / AFTER_SHARE;
+	uint64_t after_ns =
+		min_u64(flight->recording->options->flight_ns / AFTER_SHARE, AFTER_NS_MAX);
+	char took[UNITS_MAX], median[UNITS_MAX], after[UNITS_MAX], times[64] = "", *path;
 	struct slow_step step;
-	char after[UNITS_MAX], *path;
 
 	if (flight->due_ns || !step_watch__slow(flight->recording->steps, &step))
 		return;
-	describe_slow(flight, &step);
+	if (step.median_ns)
+		snprintf(times, sizeof(times), ", %.1f times the median of %s",
+			 (double)step.duration_ns / (double)step.median_ns,
+			 format_ns(median, step.median_ns));
+	snprintf(flight->why, sizeof(flight->why), "step %llu of process %d took %s%s",
+		 (unsigned long long)step.number,
+		 (int)process_table__pid(flight->recording->processes, step.process),
+		 format_ns(took, step.duration_ns), times);
 	flight->step = (struct captured_step){.process = step.process,
 					      .from_ns = step.to_ns - step.duration_ns,
 					      .to_ns = step.to_ns};
@@ -266,8 +215,6 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 	}
 	if (flight->triggered > TRIGGER_FILES_MAX)
 		return;
-	if (after_ns > AFTER_NS_MAX)
-		after_ns = AFTER_NS_MAX;
 	flight->triggered++;
 	flight->due_ns = now_ns + after_ns;
 	path = path_of(flight, flight->files + 1);
@@ -284,56 +231,55 @@ static void note_failed_write(struct flight *flight, int err)
 		msg_say("%s: %s", flight->recording->options->flight_path, output_error(err));
 }
 
-/* A file contains all records from before it was asked for. This tick may have read the rings
- * earlier, as the tracer may have lost its CPU since. */
-static bool has_read_until_asked(struct flight *flight)
+static void write_asked(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
+	bool by_signal = flight->signals != interrupt_dumps_asked();
 	struct reader *reader = flight->recording->reader;
+	int err;
 
+	if (!by_signal && (!flight->due_ns || now_ns < flight->due_ns))
+		return;
+	/* A file contains all records from before it was asked for. This tick may have read the
+	 * rings earlier, as the tracer may have lost its CPU since. */
 	if (!flight->asked_ns)
 		flight->asked_ns = clock_monotonic_ns();
 	reader__drain(reader);
 	if (reader__drained_ns(reader) < flight->asked_ns)
-		return false;
-	flight->asked_ns = 0;
-	return true;
-}
-
-static void write_asked(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
-{
-	bool by_signal = flight->signals != interrupt_dumps_asked();
-	int err = 0;
-
-	if ((!by_signal && (!flight->due_ns || now_ns < flight->due_ns)) ||
-	    !has_read_until_asked(flight))
 		return;
-	if (by_signal) {
-		err = ask_next(flight, "SIGUSR1", so_far);
-		if (err != -EBUSY) /* too many files wait to be written */
-			flight->signals++;
-	} else {
-		err = ask_next(flight, flight->why, so_far);
-		if (err != -EBUSY)
-			flight->due_ns = 0;
-	}
-	if (err && err != -EBUSY)
+	flight->asked_ns = 0;
+	err = ask_next(flight, by_signal ? "SIGUSR1" : flight->why, so_far);
+	if (err == -EBUSY) /* too many files wait to be written */
+		return;
+	if (by_signal)
+		flight->signals++;
+	else
+		flight->due_ns = 0;
+	if (err)
 		note_failed_write(flight, err);
 }
 
 static void tick_recording(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
+	const struct recorder_options *options = flight->recording->options;
+	struct capture_writer *capture = flight->recording->pipeline->capture;
+
 	/* without a capture there are no segments */
-	if (!flight->recording->pipeline->capture)
+	if (!capture)
 		return;
-	if (is_segment_over(flight, now_ns)) {
-		if (flight->recording->options->watcher)
-			end_watched_segment(flight, now_ns);
-		else
-			end_segment(flight, now_ns);
+	/* many records in a short time make a segment too large for the buffer */
+	if (now_ns >= flight->next_segment_ns ||
+	    (options->flight_ns &&
+	     capture_writer__segment_bytes(capture) > options->flight_bytes / SEGMENT_SHARE)) {
+		/* a watcher gets names during the recording, if not at once */
+		if (options->watcher && now_ns >= flight->next_names_ns)
+			name_frames(flight, now_ns);
+		end_segment(flight, now_ns);
+		if (options->watcher)
+			gpu_work__name(flight->recording->gpu_work);
 	}
-	if (!is_flight(flight))
+	if (!options->flight_ns)
 		return;
-	if (flight->recording->options->flight_path) {
+	if (options->flight_path) {
 		note_slow(flight, now_ns);
 		write_asked(flight, now_ns, so_far);
 	}
@@ -354,8 +300,8 @@ static void write_for_watcher(struct flight *flight, const struct ending *so_far
 		err = ask_now(flight, path, "", *so_far);
 	else
 		free(path);
-	if (err)
-		hand_over(watcher, kept ? kept : "", err);
+	if (err && watcher->captured)
+		watcher->captured(watcher->ctx, kept ? kept : "", err);
 	free(kept);
 }
 
@@ -376,7 +322,7 @@ static void begin(struct recording *recording)
 	struct flight *flight = recording->flight;
 	char length[UNITS_MAX];
 
-	if (flight->recording->options->flight_path && is_flight(flight))
+	if (flight->recording->options->flight_path && flight->recording->options->flight_ns)
 		msg_say("keeping the last %s in memory: kill -USR1 %d writes it to %s",
 			format_ns(length, flight->recording->options->flight_ns), (int)getpid(),
 			flight->recording->options->flight_path);
@@ -408,10 +354,7 @@ static int open_flight(struct recording *recording)
 	return 0;
 }
 
-static void close_flight(struct recording *recording)
-{
-	free(recording->flight);
-}
+VERB(close_flight, free(recording->flight))
 
 const struct recording_part flight_part = {.name = "the flight recorder",
 					   .open = open_flight,

@@ -55,11 +55,11 @@ struct space {
 	uid_t owner;
 	struct address_map *map;   /* NULL: never seen */
 	struct mapped_range *gone; /* with a file; the newest last */
-	size_t gone_count, gone_room;
+	size_t gone_count, gone_capacity;
 	uint64_t seen_ns;     /* when its mappings were read last */
 	uint64_t replaced_ns; /* when code at addresses was last replaced by other code; 0: never */
 	struct call *calls;
-	size_t calls_count, calls_room;
+	size_t calls_count, calls_capacity;
 	size_t bound_count;
 	struct map64 known; /* address → index of the first in calls */
 };
@@ -76,16 +76,16 @@ struct frames {
 	struct file_cache *files;
 	struct python_frames *python;
 	struct lines *lines; /* by file */
-	size_t lines_count, lines_room, lines_refused_count;
+	size_t lines_count, lines_capacity, lines_refused_count;
 	uint64_t lines_ns, begin_ns; /* CPU time for lines of all files; start, monotonic */
 	struct space *spaces;
 	size_t spaces_count, spaces_capacity;
 	struct map64 by_process;
 	/* for records that name a stack from before code was replaced: */
 	struct shown_stack *shown;
-	size_t shown_count, shown_room;
+	size_t shown_count, shown_capacity;
 	uint64_t *shown_addresses;
-	size_t shown_addresses_count, shown_addresses_room;
+	size_t shown_addresses_count, shown_addresses_capacity;
 	struct map64 shown_ids;	     /* id → index in shown */
 	struct map64 shown_contents; /* hash → likewise */
 	uint32_t made_count;	     /* stacks with an id of our own */
@@ -120,7 +120,7 @@ static void clear_space(struct space *space)
 	*space = (struct space){0};
 }
 
-static void forget_stacks(struct frames *frames)
+void frames__forget_stacks(struct frames *frames)
 {
 	free(frames->shown);
 	free(frames->shown_addresses);
@@ -128,8 +128,8 @@ static void forget_stacks(struct frames *frames)
 	map64_clear(&frames->shown_contents);
 	frames->shown = NULL;
 	frames->shown_addresses = NULL;
-	frames->shown_count = frames->shown_room = 0;
-	frames->shown_addresses_count = frames->shown_addresses_room = 0;
+	frames->shown_count = frames->shown_capacity = 0;
+	frames->shown_addresses_count = frames->shown_addresses_capacity = 0;
 }
 
 void frames__free(struct frames *frames)
@@ -139,7 +139,7 @@ void frames__free(struct frames *frames)
 	for (size_t i = 0; i < frames->spaces_count; i++)
 		clear_space(&frames->spaces[i]);
 	free(frames->spaces);
-	forget_stacks(frames);
+	frames__forget_stacks(frames);
 	free(frames->lines);
 	map64_clear(&frames->by_process);
 	file_cache__free(frames->files);
@@ -164,10 +164,7 @@ static void forget_range(struct space *space, const struct mapped_range *range)
 		return;
 	if (space->gone_count == GONE_MAX)
 		memmove(space->gone, space->gone + 1, --space->gone_count * sizeof(*space->gone));
-	if (grow_array(&space->gone, &space->gone_room, space->gone_count + 1,
-		       sizeof(*space->gone)))
-		return;
-	space->gone[space->gone_count++] = *range;
+	(void)LIST_ADD(space->gone, *range); /* without memory it is forgotten at once */
 }
 
 /* Have both the same code at the addresses that they share? */
@@ -207,8 +204,11 @@ static void note_replaced(struct frames *frames, struct space *space, uint64_t t
 	frames->any_replaced = true;
 }
 
-static void bind_call(struct space *space, struct call *call, const struct mapped_range *range)
+/* Binds a call whose code was not known, where the range was there by its time. */
+static void bind_to(struct space *space, struct call *call, const struct mapped_range *range)
 {
+	if (call->bound || !range || range->from_ns > call->time_ns)
+		return;
 	call->bound = true;
 	call->file = range->file;
 	if (range->file != FILE_CACHE_NONE)
@@ -219,13 +219,8 @@ static void bind_call(struct space *space, struct call *call, const struct mappe
 /* Binds addresses that stacks showed before the mapping was seen. */
 static void bind_calls(struct space *space)
 {
-	for (size_t i = 0; space->bound_count < space->calls_count && i < space->calls_count; i++) {
-		struct call *call = &space->calls[i];
-		const struct mapped_range *range = address_map__find(space->map, call->at);
-
-		if (!call->bound && range && range->from_ns <= call->time_ns)
-			bind_call(space, call, range);
-	}
+	for (size_t i = 0; space->bound_count < space->calls_count && i < space->calls_count; i++)
+		bind_to(space, &space->calls[i], address_map__find(space->map, space->calls[i].at));
 }
 
 static const struct mapped_range *same_code_in(const struct frames *frames,
@@ -272,8 +267,8 @@ static bool replaces_file(const struct space *space, const struct mapped_range *
 		if (space->map->ranges[i].file != FILE_CACHE_NONE &&
 		    mapped_range_overlaps(&space->map->ranges[i], range))
 			return true;
-	for (size_t i = 0; i < space->gone_count; i++)
-		if (mapped_range_overlaps(&space->gone[i], range))
+	FOR_EACH (gone, space->gone)
+		if (mapped_range_overlaps(gone, range))
 			return true;
 	return false;
 }
@@ -377,7 +372,7 @@ void frames__forget(struct frames *frames, uint32_t process)
 	if (index == MAP64_NONE)
 		return;
 	clear_space(&frames->spaces[index]);
-	forget_stacks(frames);
+	frames__forget_stacks(frames);
 	map64_remove(&frames->by_process, process);
 	last = (uint32_t)--frames->spaces_count;
 	if (index == last)
@@ -404,36 +399,6 @@ static const struct mapped_range *range_at(const struct space *space, uint64_t a
 	return NULL;
 }
 
-/* Does a call run what lies in a range? One of which nothing was known does so now. */
-static bool is_call_in(const struct frames *frames, struct space *space, struct call *call,
-		       const struct mapped_range *range)
-{
-	if (!call->bound && range && range->from_ns <= call->time_ns)
-		bind_call(space, call, range);
-	if (!call->bound || !range)
-		return !call->bound && !range;
-	return file_cache__same(frames->files, call->file, range->file) &&
-	       (range->file == FILE_CACHE_NONE ||
-		call->offset == call->at - range->start + range->offset);
-}
-
-/* Adds a call; before: the index of the last one at its address, or MAP64_NONE. */
-static int add_call(struct space *space, const struct call *call, uint32_t before)
-{
-	uint32_t index = (uint32_t)space->calls_count;
-	int err = grow_array(&space->calls, &space->calls_room, space->calls_count + 1,
-			     sizeof(*space->calls));
-
-	if (!err && before == MAP64_NONE)
-		err = map64_put(&space->known, call->address, index);
-	if (err)
-		return err;
-	if (before != MAP64_NONE)
-		space->calls[before].next = index + 1;
-	space->calls[space->calls_count++] = *call;
-	return 0;
-}
-
 /*
  * Makes an address at a time what the sink gets: numbered where it had other code before. An
  * address that is once a return address and once an instruction being executed is what it was
@@ -450,18 +415,27 @@ static int show_address(const struct frames *frames, struct space *space, uint64
 			    .process = space->process};
 	const struct mapped_range *range;
 	uint64_t number = 0;
-	int err;
 
 	if (first != MAP64_NONE)
 		call.at = space->calls[first].at;
 	range = range_at(space, call.at, time_ns);
 	for (uint32_t i = first; i != MAP64_NONE; number++) {
-		if (is_call_in(frames, space, &space->calls[i], range)) {
-			*address = space->calls[i].address;
+		struct call *known = &space->calls[i];
+		bool is_same;
+
+		bind_to(space, known, range);
+		is_same = known->bound && range
+				  ? file_cache__same(frames->files, known->file, range->file) &&
+					    (range->file == FILE_CACHE_NONE ||
+					     known->offset ==
+						     known->at - range->start + range->offset)
+				  : !known->bound && !range;
+		if (is_same) {
+			*address = known->address;
 			return 0;
 		}
 		last = i;
-		i = space->calls[i].next ? space->calls[i].next - 1 : MAP64_NONE;
+		i = known->next ? known->next - 1 : MAP64_NONE;
 	}
 	if (number && (!range || number >= PERFX_FRAME_NUMBER_UNKNOWN))
 		number = PERFX_FRAME_NUMBER_UNKNOWN;
@@ -469,10 +443,15 @@ static int show_address(const struct frames *frames, struct space *space, uint64
 	if (number == PERFX_FRAME_NUMBER_UNKNOWN)
 		return 0;
 	call.address = *address;
-	err = add_call(space, &call, last);
-	if (!err && range)
-		bind_call(space, &space->calls[space->calls_count - 1], range);
-	return err;
+	if (GROW_BY_ONE(space->calls) ||
+	    (last == MAP64_NONE &&
+	     map64_put(&space->known, call.address, (uint32_t)space->calls_count)))
+		return -ENOMEM;
+	if (last != MAP64_NONE)
+		space->calls[last].next = (uint32_t)space->calls_count + 1;
+	space->calls[space->calls_count++] = call;
+	bind_to(space, &space->calls[space->calls_count - 1], range);
+	return 0;
 }
 
 /* The stack's Python frames are resolved already. */
@@ -508,15 +487,17 @@ static void keep_stack(struct frames *frames, const struct perfx_stack *stack,
 		       const uint64_t *addresses, uint64_t time_ns)
 {
 	uint64_t content = content_of(stack->process, stack->flags, addresses, stack->frames_count);
+	size_t needed = frames->shown_addresses_count + stack->frames_count;
 	uint32_t index;
 
-	if (frames->shown_addresses_count + stack->frames_count > SHOWN_ADDRESSES_MAX)
-		forget_stacks(frames);
+	if (needed > SHOWN_ADDRESSES_MAX) {
+		frames__forget_stacks(frames);
+		needed = stack->frames_count;
+	}
 	index = (uint32_t)frames->shown_count;
-	if (grow_array(&frames->shown, &frames->shown_room, frames->shown_count + 1,
-		       sizeof(*frames->shown)) ||
-	    grow_array(&frames->shown_addresses, &frames->shown_addresses_room,
-		       frames->shown_addresses_count + stack->frames_count, sizeof(uint64_t)) ||
+	if (GROW_BY_ONE(frames->shown) ||
+	    grow_array(&frames->shown_addresses, &frames->shown_addresses_capacity, needed,
+		       sizeof(uint64_t)) ||
 	    map64_put(&frames->shown_ids, stack->stack, index))
 		return;
 	/* one that is missing is made once more */
@@ -532,27 +513,19 @@ static void keep_stack(struct frames *frames, const struct perfx_stack *stack,
 				     .first = frames->shown_addresses_count,
 				     .checked_ns = time_ns,
 				     .now = stack->stack};
-	frames->shown_addresses_count += stack->frames_count;
-}
-
-static bool has_addresses(const struct frames *frames, const struct shown_stack *shown,
-			  uint32_t process, uint32_t flags, const uint64_t *addresses, size_t count)
-{
-	return shown->process == process && shown->flags == flags && shown->frames_count == count &&
-	       !memcmp(frames->shown_addresses + shown->first, addresses,
-		       count * sizeof(*addresses));
+	frames->shown_addresses_count = needed;
 }
 
 /* The id of a stack with these addresses, which the sink gets if it is new. */
 static uint32_t id_of(struct frames *frames, const struct shown_stack *like,
 		      const uint64_t *addresses, uint64_t time_ns)
 {
+	size_t bytes = like->frames_count * sizeof(*addresses);
 	struct {
 		struct perfx_stack fixed;
 		uint64_t addresses[PERFX_STACK_FRAMES_MAX];
 	} made = {.fixed = {.hdr = {.kind = PERFX_KIND_STACK,
-				    .size = (uint32_t)(sizeof(made.fixed) +
-						       like->frames_count * sizeof(uint64_t)),
+				    .size = (uint32_t)(sizeof(made.fixed) + bytes),
 				    .fixed = sizeof(made.fixed)},
 			    .process = like->process,
 			    .flags = like->flags,
@@ -560,12 +533,14 @@ static uint32_t id_of(struct frames *frames, const struct shown_stack *like,
 	uint32_t index =
 		map64_get(&frames->shown_contents,
 			  content_of(like->process, like->flags, addresses, like->frames_count));
+	const struct shown_stack *shown = index == MAP64_NONE ? NULL : &frames->shown[index];
 
-	if (index != MAP64_NONE && has_addresses(frames, &frames->shown[index], like->process,
-						 like->flags, addresses, like->frames_count))
-		return frames->shown[index].id;
+	if (shown && shown->process == like->process && shown->flags == like->flags &&
+	    shown->frames_count == like->frames_count &&
+	    !memcmp(frames->shown_addresses + shown->first, addresses, bytes))
+		return shown->id;
 	made.fixed.stack = MADE_STACKS + ++frames->made_count;
-	memcpy(made.addresses, addresses, like->frames_count * sizeof(*addresses));
+	memcpy(made.addresses, addresses, bytes);
 	sink_record(frames->sink, &made, made.fixed.hdr.size);
 	keep_stack(frames, &made.fixed, addresses, time_ns);
 	return made.fixed.stack;
@@ -613,11 +588,6 @@ uint64_t frames__stack_time_ns(const struct perfx_stack *stack)
 	size_t room = (stack->hdr.size - stack->hdr.fixed) / sizeof(uint64_t);
 
 	return stack->frames_count < room ? addresses[stack->frames_count] : clock_monotonic_ns();
-}
-
-void frames__renew_stacks(struct frames *frames)
-{
-	forget_stacks(frames);
 }
 
 /* The programs' record: behind the frames the time, then the code objects of the Python ones, as
@@ -690,28 +660,21 @@ static void send_frame(struct frames *frames, const struct call *call, const cha
 		  place->file);
 }
 
-/* operator_name_bytes() of the function at an address; 0: no operator, or unknown. */
-static uint16_t operator_bytes_at(const struct batch *batch, uint64_t vaddr, const char *function)
-{
-	struct symbol symbol;
-
-	if (!begins_with(function, "at::_ops::") ||
-	    image__function_at(batch->image, vaddr, &symbol))
-		return 0;
-	return operator_name_bytes(batch->image, symbol.name, symbol.vaddr, symbol.size);
-}
-
 static void on_symbolized(size_t index, const struct symbolized_place *places, size_t count,
 			  void *ctx)
 {
 	static const struct symbolized_place collector = {.function = COLLECTOR_NAME, .file = ""};
 	const struct batch *batch = ctx;
 	size_t end = index + 1 < batch->vaddrs_count ? batch->first[index + 1] : batch->count;
-	uint16_t operator_bytes =
-		operator_bytes_at(batch, batch->vaddrs[index], places[count - 1].function);
+	uint64_t vaddr = batch->vaddrs[index];
+	uint16_t operator_bytes = 0;
+	struct symbol symbol;
 
-	if (batch->vaddrs[index] - batch->collector.vaddr < batch->collector.bytes &&
-	    !places[0].function[0])
+	if (begins_with(places[count - 1].function, "at::_ops::") &&
+	    !image__function_at(batch->image, vaddr, &symbol))
+		operator_bytes =
+			operator_name_bytes(batch->image, symbol.name, symbol.vaddr, symbol.size);
+	if (vaddr - batch->collector.vaddr < batch->collector.bytes && !places[0].function[0])
 		places = &collector;
 	for (size_t i = batch->first[index]; i < end; i++)
 		for (size_t depth = 0; depth < count; depth++)
@@ -735,16 +698,6 @@ static uint64_t remaining_ns(uint64_t allowed_ns, uint64_t used_ns)
 	return allowed_ns > used_ns ? allowed_ns - used_ns : 0;
 }
 
-static struct symbolize_budget lines_budget(const struct frames *frames, const struct lines *lines)
-{
-	uint64_t share_ns = (clock_monotonic_ns() - frames->begin_ns) / LINES_SHARE;
-	uint64_t all_ns = remaining_ns(LINES_ALL_NS + share_ns, frames->lines_ns);
-	uint64_t file_ns = remaining_ns(LINES_FILE_NS + share_ns / 2, lines->cpu_ns);
-
-	return (struct symbolize_budget){.left_ns = all_ns < file_ns ? all_ns : file_ns,
-					 .exceeded = lines->refused};
-}
-
 static void refuse_lines(struct frames *frames, struct lines *lines, const char *module)
 {
 	char *reason = NULL;
@@ -762,30 +715,28 @@ static void refuse_lines(struct frames *frames, struct lines *lines, const char 
 	free(reason);
 }
 
-static struct lines *lines_of(struct frames *frames, uint32_t file)
-{
-	if (file >= frames->lines_count &&
-	    grow_array(&frames->lines, &frames->lines_room, file + 1, sizeof(*frames->lines)))
-		return NULL;
-	for (; frames->lines_count <= file; frames->lines_count++)
-		frames->lines[frames->lines_count] =
-			(struct lines){.refused = module_is_of_system(base_name(file_cache__path(
-					       frames->files, (uint32_t)frames->lines_count)))};
-	return &frames->lines[file];
-}
-
 /* Symbolizes the distinct addresses of a batch; charges the CPU time to its file. */
 static int symbolize_vaddrs(struct batch *batch, struct image *image)
 {
 	struct frames *frames = batch->frames;
-	struct lines *lines = lines_of(frames, batch->calls[0]->file);
+	uint64_t share_ns = (clock_monotonic_ns() - frames->begin_ns) / LINES_SHARE, begin_ns;
+	uint32_t file = batch->calls[0]->file;
 	struct symbolize_budget budget;
-	uint64_t begin_ns;
+	struct lines *lines;
 	int err;
 
-	if (!lines)
-		return -ENOMEM;
-	budget = lines_budget(frames, lines);
+	for (uint32_t i = (uint32_t)frames->lines_count; i <= file; i++) {
+		const char *path = file_cache__path(frames->files, i);
+
+		if (LIST_ADD(frames->lines,
+			     (struct lines){.refused = module_is_of_system(base_name(path))}))
+			return -ENOMEM;
+	}
+	lines = &frames->lines[file];
+	budget = (struct symbolize_budget){
+		.left_ns = min_u64(remaining_ns(LINES_ALL_NS + share_ns, frames->lines_ns),
+				   remaining_ns(LINES_FILE_NS + share_ns / 2, lines->cpu_ns)),
+		.exceeded = lines->refused};
 	begin_ns = budget.left_ns;
 	err = symbolize(image, &budget, batch->vaddrs, batch->vaddrs_count, on_symbolized, batch);
 	lines->cpu_ns += begin_ns - budget.left_ns;
@@ -851,34 +802,6 @@ static void emit_generated(struct frames *frames, struct call **calls, size_t co
 	perf_map__free(map);
 }
 
-static int emit_file(struct frames *frames, struct call **calls, size_t count)
-{
-	uint32_t file = calls[0]->file;
-	struct batch batch = {.frames = frames, .module = "", .calls = calls, .count = count};
-	int err = 0;
-
-	if (file != FILE_CACHE_NONE) {
-		batch.module = file_cache__path(frames->files, file);
-		batch.image = file_cache__image(frames->files, file);
-	}
-	if (batch.image)
-		err = symbolize_batch(&batch);
-	else
-		emit_generated(frames, calls, count, batch.module);
-	image__free(batch.image);
-	return err;
-}
-
-/* Binds an address to what lay there, which may have been seen later. */
-static void bind_late(struct space *space, struct call *call)
-{
-	const struct mapped_range *range =
-		call->bound ? NULL : range_at(space, call->at, call->time_ns);
-
-	if (range)
-		bind_call(space, call, range);
-}
-
 bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
 		    struct code_place *place)
 {
@@ -888,8 +811,7 @@ bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
 
 	if (!range || range->file == FILE_CACHE_NONE)
 		return false;
-	*place = (struct code_place){.file = range->file,
-				     .offset = address - range->start + range->offset};
+	*place = (struct code_place){range->file, address - range->start + range->offset};
 	return true;
 }
 
@@ -923,7 +845,11 @@ static struct call **gather(struct frames *frames, size_t *count)
 			if (space->calls[k].emitted)
 				continue;
 			space->calls[k].emitted = true;
-			bind_late(space, &space->calls[k]);
+			/* its code may have been seen later than the stack */
+			if (!space->calls[k].bound)
+				bind_to(space, &space->calls[k],
+					range_at(space, space->calls[k].at,
+						 space->calls[k].time_ns));
 			calls[(*count)++] = &space->calls[k];
 		}
 	}
@@ -935,17 +861,29 @@ int frames__emit(struct frames *frames)
 {
 	size_t count, end;
 	struct call **calls = gather(frames, &count);
-	int err = 0, first_err = 0;
+	int first_err = 0;
 
 	python_frames__emit(frames->python);
 	if (!calls)
 		return count ? -ENOMEM : 0;
 	for (size_t i = 0; i < count; i = end) {
-		for (end = i + 1; end < count && calls[end]->file == calls[i]->file; end++)
+		uint32_t file = calls[i]->file;
+		struct batch batch = {.frames = frames, .module = "", .calls = calls + i};
+		int err = 0;
+
+		for (end = i + 1; end < count && calls[end]->file == file; end++)
 			;
-		err = emit_file(frames, calls + i, end - i);
-		if (!first_err)
-			first_err = err;
+		batch.count = end - i;
+		if (file != FILE_CACHE_NONE) {
+			batch.module = file_cache__path(frames->files, file);
+			batch.image = file_cache__image(frames->files, file);
+		}
+		if (batch.image)
+			err = symbolize_batch(&batch);
+		else
+			emit_generated(frames, batch.calls, batch.count, batch.module);
+		image__free(batch.image);
+		first_err = first_err ?: err;
 	}
 	free(calls);
 	return first_err;
@@ -957,20 +895,9 @@ static int open_frames(struct recording *recording)
 	return recording->frames ? 0 : -errno;
 }
 
-static void tick(struct recording *recording)
-{
-	frames__tick(recording->frames, recording->now_ns);
-}
-
-static void end(struct recording *recording)
-{
-	frames__emit(recording->frames);
-}
-
-static void close_frames(struct recording *recording)
-{
-	frames__free(recording->frames);
-}
+VERB(tick, frames__tick(recording->frames, recording->now_ns))
+VERB(end, frames__emit(recording->frames))
+VERB(close_frames, frames__free(recording->frames))
 
 const struct recording_part frames_part = {.name = "call stacks",
 					   .open = open_frames,

@@ -70,7 +70,7 @@ uint64_t frames__stack_time_ns(const struct perfx_stack *stack);
  * now, *stack becomes a stack that says so; 0: it is not known. */
 void frames__name_stack(struct frames *frames, uint32_t process, uint32_t *stack, uint64_t time_ns);
 /* No record names a stack of before any more. */
-void frames__renew_stacks(struct frames *frames);
+void frames__forget_stacks(struct frames *frames);
 /* The same of the Python frame that a CONTEXT record names. */
 int frames__caller(struct frames *frames, struct perfx_context *context);
 

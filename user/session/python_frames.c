@@ -43,9 +43,9 @@ struct python_process {
 	struct cpython python;
 	const char *why; /* its frames are not read */
 	struct python_code *codes;
-	size_t codes_count, codes_room;
+	size_t codes_count, codes_capacity;
 	struct python_frame *frames;
-	size_t frames_count, frames_room, emitted_count;
+	size_t frames_count, frames_capacity, emitted_count;
 	uint32_t numbers_count;	   /* of frames without an address of their own */
 	struct map64 known_codes;  /* by code_key() */
 	struct map64 last_codes;   /* by address */
@@ -56,7 +56,7 @@ struct python_frames {
 	struct tracer *tracer;
 	struct sink *sink;
 	struct python_process **processes; /* each malloc'd */
-	size_t count, room;
+	size_t processes_count, processes_capacity;
 	struct map64 by_process;
 	struct packages packages;
 	struct pack_buffer buffer;
@@ -89,7 +89,7 @@ void python_frames__free(struct python_frames *python)
 {
 	if (!python)
 		return;
-	for (size_t i = 0; i < python->count; i++)
+	for (size_t i = 0; i < python->processes_count; i++)
 		free_process(python->processes[i]);
 	free(python->processes);
 	map64_clear(&python->by_process);
@@ -110,17 +110,16 @@ static struct python_process *find_or_add(struct python_frames *python, uint32_t
 {
 	struct python_process *found = python_process_of(python, process);
 
-	if (found || grow_array(&python->processes, &python->room, python->count + 1,
-				sizeof(struct python_process *)))
+	if (found || GROW_BY_ONE(python->processes))
 		return found;
 	found = calloc(1, sizeof(*found));
-	if (!found || map64_put(&python->by_process, process, (uint32_t)python->count)) {
+	if (!found || map64_put(&python->by_process, process, (uint32_t)python->processes_count)) {
 		free(found);
 		return NULL;
 	}
 	found->process = process;
 	found->pid = pid;
-	python->processes[python->count++] = found;
+	python->processes[python->processes_count++] = found;
 	return found;
 }
 
@@ -189,25 +188,17 @@ void python_frames__forget(struct python_frames *python, uint32_t process)
 		return;
 	free_process(python->processes[index]);
 	map64_remove(&python->by_process, process);
-	python->processes[index] = python->processes[--python->count];
-	if (index == python->count)
+	python->processes[index] = python->processes[--python->processes_count];
+	if (index == python->processes_count)
 		return;
 	map64_remove(&python->by_process, python->processes[index]->process);
 	map64_put(&python->by_process, python->processes[index]->process, index);
 }
 
-/* Not ended, and no other program yet: that leaves nothing of it in the programs' tables. */
-static bool is_running(const struct python_frames *python, const struct python_process *process)
-{
-	struct perfx_traced_process traced;
-
-	return python->tracer && !tracer__traced_process(python->tracer, process->pid, &traced) &&
-	       traced.process == process->process;
-}
-
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent)
 {
 	const struct python_process *from = python_process_of(python, parent);
+	struct perfx_traced_process traced;
 	struct python_process *found;
 
 	if (!from || from->state == PYTHON_NONE)
@@ -218,14 +209,17 @@ void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid
 	found->state = from->state;
 	found->why = from->why;
 	found->python = from->python;
-	/* the programs do not know it if it was forked before its parent's interpreter was found */
-	if (found->state == PYTHON_READ && is_running(python, found))
+	/* The programs do not know it if it was forked before its parent's interpreter was found.
+	 * One that has ended, or runs another program, leaves nothing in their tables. */
+	if (found->state == PYTHON_READ && python->tracer &&
+	    !tracer__traced_process(python->tracer, found->pid, &traced) &&
+	    traced.process == found->process)
 		set_layout(python, found);
 }
 
 void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 {
-	for (size_t i = 0; i < python->count; i++) {
+	for (size_t i = 0; i < python->processes_count; i++) {
 		struct python_process *process = python->processes[i];
 		struct maps *maps;
 
@@ -242,16 +236,6 @@ void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 			refuse(process, "it ended before its interpreter had started");
 		maps__free(maps);
 	}
-}
-
-static uint64_t code_key(uint64_t address, uint32_t identity)
-{
-	return perfx_python_mix(address, identity);
-}
-
-static uint64_t frame_key(uint32_t code, uint32_t instruction)
-{
-	return (uint64_t)code << 32 | instruction;
 }
 
 /* Reads the names of a code object, unless another one has its address by now. */
@@ -271,7 +255,7 @@ static void name_code(struct packages *packages, const struct python_process *pr
 		code->of_package = packages_have(packages, process->pid, code->code.file);
 }
 
-/* Generated code is often generated again: the same names and lines are the same code. */
+/* The same names and lines are the same code. */
 static bool is_alike(const struct code *a, const struct code *b)
 {
 	return a->function && b->function && !strcmp(a->function, b->function) &&
@@ -280,33 +264,26 @@ static bool is_alike(const struct code *a, const struct code *b)
 	       !memcmp(a->lines.bytes, b->lines.bytes, a->lines.length);
 }
 
-/* The index of a code object; one that had the address before may have been the same. */
-static uint32_t same_before(const struct python_process *process, uint32_t index)
-{
-	for (uint32_t at = process->codes[index].before; at; at = process->codes[at - 1].before)
-		if (is_alike(&process->codes[at - 1].code, &process->codes[index].code))
-			return at - 1;
-	return index;
-}
-
 /* Adds a code object that was not known. Its index or -ENOMEM. */
 static int64_t add_code(struct packages *packages, struct python_process *process, uint64_t address,
 			uint32_t identity)
 {
-	uint32_t last = map64_get(&process->last_codes, address), index, same;
+	uint32_t last = map64_get(&process->last_codes, address), index, same, before;
 	struct python_code *code;
 
-	index = (uint32_t)process->codes_count;
-	if (grow_array(&process->codes, &process->codes_room, process->codes_count + 1,
-		       sizeof(*process->codes)))
+	same = index = (uint32_t)process->codes_count;
+	before = last == MAP64_NONE ? 0 : last + 1;
+	if (GROW_BY_ONE(process->codes))
 		return -ENOMEM;
 	code = &process->codes[index];
-	*code = (struct python_code){.address = address,
-				     .identity = identity,
-				     .before = last == MAP64_NONE ? 0 : last + 1};
+	*code = (struct python_code){.address = address, .identity = identity, .before = before};
 	name_code(packages, process, code);
-	same = same_before(process, index);
-	if (map64_put(&process->known_codes, code_key(address, identity), same) ||
+	/* generated code is often generated again: the one that had the address before may have
+	 * been the same */
+	for (; before && same == index; before = process->codes[before - 1].before)
+		if (is_alike(&process->codes[before - 1].code, &code->code))
+			same = before - 1;
+	if (map64_put(&process->known_codes, perfx_python_mix(address, identity), same) ||
 	    (same == index && map64_put(&process->last_codes, address, index))) {
 		code_clear(&code->code);
 		return -ENOMEM;
@@ -318,44 +295,34 @@ static int64_t add_code(struct packages *packages, struct python_process *proces
 	return same;
 }
 
-/* The code object that had an address when its identity was taken. Its index or -ENOMEM. */
-static int64_t code_at(struct packages *packages, struct python_process *process, uint64_t address,
-		       uint32_t identity)
-{
-	uint32_t index = map64_get(&process->known_codes, code_key(address, identity));
-
-	if (index == MAP64_NONE)
-		return add_code(packages, process, address, identity);
-	name_code(packages, process, &process->codes[index]);
-	return index;
-}
-
 int python_frames__add(struct python_frames *python, uint32_t process, uint64_t *frame,
 		       const uint32_t *identity)
 {
 	struct python_process *found = python_process_of(python, process);
-	uint32_t instruction = PERFX_FRAME_INSTRUCTION(*frame), index, now = 0;
-	uint64_t address = *frame;
+	uint64_t address = PERFX_FRAME_CODE(*frame), key;
+	uint32_t instruction = PERFX_FRAME_INSTRUCTION(*frame), index, known, now = 0;
 	int64_t code;
 
 	if (!found || found->state != PYTHON_READ)
 		return 0;
-	if (!identity &&
-	    !code_identity(found->pid, &found->python, PERFX_FRAME_CODE(address), &now))
+	if (!identity && !code_identity(found->pid, &found->python, address, &now))
 		identity = &now;
-	code = code_at(&python->packages, found, PERFX_FRAME_CODE(address),
-		       identity ? *identity : 0);
+	known = map64_get(&found->known_codes, perfx_python_mix(address, identity ? *identity : 0));
+	code = known;
+	if (known == MAP64_NONE)
+		code = add_code(&python->packages, found, address, identity ? *identity : 0);
+	else
+		name_code(&python->packages, found, &found->codes[known]);
 	if (code < 0)
 		return (int)code;
-	index = map64_get(&found->known_frames, frame_key((uint32_t)code, instruction));
+	key = (uint64_t)code << 32 | instruction;
+	index = map64_get(&found->known_frames, key);
 	if (index != MAP64_NONE) {
 		*frame = found->frames[index].address;
 		return 0;
 	}
-	if (grow_array(&found->frames, &found->frames_room, found->frames_count + 1,
-		       sizeof(*found->frames)) ||
-	    map64_put(&found->known_frames, frame_key((uint32_t)code, instruction),
-		      (uint32_t)found->frames_count))
+	if (GROW_BY_ONE(found->frames) ||
+	    map64_put(&found->known_frames, key, (uint32_t)found->frames_count))
 		return -ENOMEM;
 	if (found->codes[code].before)
 		*frame = PERFX_FRAME_PYTHON | ++found->numbers_count;
@@ -382,25 +349,19 @@ static void emit_frame(struct python_frames *python, const struct python_process
 		  code->function ? code->function : "", "", code->file ? code->file : "");
 }
 
-static void describe(struct python_frames *python, struct python_process *process)
-{
-	struct perfx_python record = {.process = process->process,
-				      .flags = process->state == PYTHON_READ ? PERFX_PYTHON_FRAMES
-									     : 0};
-
-	if (process->described || process->state == PYTHON_NONE)
-		return;
-	process->described = process->state != PYTHON_STARTING;
-	SINK_PACK(python->sink, &python->buffer, PERFX_KIND_PYTHON, record, process->python.version,
-		  process->why);
-}
-
 void python_frames__emit(struct python_frames *python)
 {
-	for (size_t i = 0; i < python->count; i++) {
-		struct python_process *process = python->processes[i];
+	FOR_EACH (each, python->processes) {
+		struct python_process *process = *each;
+		struct perfx_python record = {
+			.process = process->process,
+			.flags = process->state == PYTHON_READ ? PERFX_PYTHON_FRAMES : 0};
 
-		describe(python, process);
+		if (!process->described && process->state != PYTHON_NONE) {
+			process->described = process->state != PYTHON_STARTING;
+			SINK_PACK(python->sink, &python->buffer, PERFX_KIND_PYTHON, record,
+				  process->python.version, process->why);
+		}
 		while (process->emitted_count < process->frames_count)
 			emit_frame(python, process, &process->frames[process->emitted_count++]);
 	}

@@ -166,7 +166,7 @@ static void tick(struct recording *recording)
 	recycle->next_renewal_ns = now_ns + recycle->recording->options->flight_ns + LATE_NS;
 	/* describes everything in use again, so that nobody has to keep all descriptions */
 	sampler__renew(recycle->recording->sampler);
-	frames__renew_stacks(recycle->recording->frames);
+	frames__forget_stacks(recycle->recording->frames);
 	waits__renew(recycle->recording->waits);
 }
 
