@@ -16,48 +16,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void note_function(struct profiler_watch *watch, const struct perfx_function *function)
-{
-	const char *name = (const char *)function + function->hdr.fixed;
-
-	if (watch->functions_count < sizeof(watch->functions) / sizeof(watch->functions[0]) &&
-	    (begins_with(name, "cuptiSubscribe") ||
-	     !strcmp(name, "cuptiActivityRegisterCallbacks")))
-		watch->functions[watch->functions_count++] = function->function;
-}
-
-static void note_span(struct profiler_watch *watch, const struct perfx_span *span)
-{
-	for (size_t i = 0; i < watch->functions_count; i++)
-		if (watch->functions[i] == span->function &&
-		    agents__records(watch->agents, span->process) &&
-		    !agents__has_thread(watch->agents, span->process, span->tid))
-			agents__step_aside(watch->agents, span->process);
-}
-
-static bool is_wait_of_agent(const struct profiler_watch *watch, const struct perfx_record *record)
-{
-	const struct perfx_blocked *blocked = (const struct perfx_blocked *)record;
-	const struct perfx_sample *sample = (const struct perfx_sample *)record;
-
-	if (record->kind == PERFX_KIND_BLOCKED)
-		return agents__has_thread(watch->agents, blocked->process, blocked->tid);
-	return record->kind == PERFX_KIND_SAMPLE && sample->state != PERFX_SAMPLE_ON_CPU &&
-	       agents__has_thread(watch->agents, sample->process, sample->tid);
-}
-
 static void watch_record(struct sink *sink, const void *record, size_t size)
 {
 	struct profiler_watch *watch = (struct profiler_watch *)sink;
 	const struct perfx_record *header = record;
+	const struct perfx_blocked *blocked = record;
+	const struct perfx_sample *sample = record;
+	const struct perfx_span *span = record;
+	const struct perfx_function *function = record;
+	const char *name = (const char *)record + header->fixed;
 
-	if (is_wait_of_agent(watch, header))
+	if (header->kind == PERFX_KIND_BLOCKED &&
+	    agents__has_thread(watch->agents, blocked->process, blocked->tid))
+		return;
+	if (header->kind == PERFX_KIND_SAMPLE && sample->state != PERFX_SAMPLE_ON_CPU &&
+	    agents__has_thread(watch->agents, sample->process, sample->tid))
 		return;
 	sink_record(watch->next, record, size);
-	if (header->kind == PERFX_KIND_SPAN)
-		note_span(watch, record);
-	else if (header->kind == PERFX_KIND_FUNCTION)
-		note_function(watch, record);
+	if (header->kind == PERFX_KIND_FUNCTION &&
+	    watch->functions_count < sizeof(watch->functions) / sizeof(watch->functions[0]) &&
+	    (begins_with(name, "cuptiSubscribe") ||
+	     !strcmp(name, "cuptiActivityRegisterCallbacks")))
+		watch->functions[watch->functions_count++] = function->function;
+	for (size_t i = 0; header->kind == PERFX_KIND_SPAN && i < watch->functions_count; i++)
+		if (watch->functions[i] == span->function &&
+		    agents__records(watch->agents, span->process) &&
+		    !agents__has_thread(watch->agents, span->process, span->tid))
+			agents__step_aside(watch->agents, span->process);
 }
 
 _Static_assert(offsetof(struct profiler_watch, sink) == 0, "the sink is the watch");
@@ -114,58 +99,45 @@ static bool uses_cuda(pid_t pid)
 	return found;
 }
 
-/* The offset in the image at which it says where the socket is. */
-static size_t find_config(const char *image, size_t bytes)
-{
-	size_t at = 0;
-
-	while (at + sizeof(struct perfx_agent_config) <= bytes &&
-	       memcmp(image + at, PERFX_AGENT_MAGIC, sizeof(PERFX_AGENT_MAGIC) - 1) != 0)
-		at += 8;
-	return at;
-}
-
-/* Without holding a thread, where its Python can do it; the agent connects by itself. */
-static bool load_by_python(const struct gpu_agents *gpu_agents,
-			   const struct inject_request *request)
-{
-	struct inject_result result;
-	bool loaded =
-		gpu_agents->recording->options->gpu_socket && !inject__by_python(request, &result);
-
-	if (getenv("PERFX_DEBUG") && gpu_agents->recording->options->gpu_socket)
-		msg_say("pid %d: the GPU agent was %s its own Python%s%s", (int)request->pid,
-			loaded ? "loaded by" : "not loaded by", loaded ? "" : ": ",
-			loaded ? "" : result.why);
-	return loaded;
-}
-
 static void inject_into(struct gpu_agents *gpu_agents, pid_t pid)
 {
 	static const char *const busy[] = {"libcuda.so", "libcudart.so", "libcupti.so", NULL};
 	static const char *const functions[] = {"cudaLaunchKernel",	 "cudaMemcpyAsync",
 						"cudaStreamSynchronize", "cudaEventRecord",
 						"cudaDeviceSynchronize", NULL};
+	const char *socket = gpu_agents->recording->options->gpu_socket;
+	bool debug = getenv("PERFX_DEBUG");
 	struct inject_request request = {.pid = pid,
+					 .name_bytes = PERFX_AGENT_SOCKET_NAME,
+					 .socket_name = socket,
 					 .deadline_ns = clock_monotonic_ns() + INJECT_NS,
 					 .busy_modules = busy,
 					 .functions = functions};
 	struct inject_result result = {.socket_fd = -1};
-	size_t config;
+	size_t config = 0; /* offset in the image of where it says which its socket is */
 
 	request.image = agent_image(&request.image_bytes);
-	config = find_config(request.image, request.image_bytes);
+	while (config + sizeof(struct perfx_agent_config) <= request.image_bytes &&
+	       memcmp((const char *)request.image + config, PERFX_AGENT_MAGIC,
+		      sizeof(PERFX_AGENT_MAGIC) - 1) != 0)
+		config += 8;
 	request.fd_offset = config + offsetof(struct perfx_agent_config, socket_fd);
 	request.name_offset = config + offsetof(struct perfx_agent_config, socket_name);
-	request.name_bytes = PERFX_AGENT_SOCKET_NAME;
-	request.socket_name = gpu_agents->recording->options->gpu_socket;
-	if (load_by_python(gpu_agents, &request))
+	/* Without holding a thread, where its Python can do it; the agent connects by itself. */
+	if (socket && !inject__by_python(&request, &result)) {
+		if (debug)
+			msg_say("pid %d: the GPU agent was loaded by its own Python", (int)pid);
 		return;
+	}
+	if (socket && debug)
+		msg_say("pid %d: the GPU agent was not loaded by its own Python: %s", (int)pid,
+			result.why);
+	result = (struct inject_result){.socket_fd = -1};
 	if (inject__library(&request, &result)) {
 		agents__refused(gpu_agents->agents, pid, result.why);
 		return;
 	}
-	if (getenv("PERFX_DEBUG"))
+	if (debug)
 		msg_say("pid %d: the GPU agent was put in %s: a thread was held for %" PRIu64
 			" us, of which dlopen took %" PRIu64 " us",
 			(int)pid, result.where, result.held_ns / 1000, result.dlopen_ns / 1000);
@@ -227,29 +199,18 @@ static int open_gpu_agents(struct recording *recording)
 
 static void begin_gpu_agents(struct recording *recording)
 {
-	if (recording->gpu_agents)
-		agents__begin(recording->gpu_agents->agents, recording->start_ns,
-			      recording->gpu_agents->deadline_ns);
+	struct gpu_agents *gpu_agents = recording->gpu_agents;
+
+	if (gpu_agents)
+		agents__begin(gpu_agents->agents, recording->start_ns, gpu_agents->deadline_ns);
 }
+
+VERB(poll_agents, agents__poll(gpu_agents__agents(recording->gpu_agents)))
+VERB(end_gpu_agents, agents__stop(gpu_agents__agents(recording->gpu_agents), recording->ended_ns))
 
 static int agents_fd(const struct recording *recording)
 {
 	return recording->gpu_agents ? agents__fd(recording->gpu_agents->agents) : -1;
-}
-
-static void poll_agents(struct recording *recording)
-{
-	agents__poll(gpu_agents__agents(recording->gpu_agents));
-}
-
-static void tick_gpu_agents(struct recording *recording)
-{
-	poll_agents(recording);
-}
-
-static void end_gpu_agents(struct recording *recording)
-{
-	agents__stop(gpu_agents__agents(recording->gpu_agents), recording->ended_ns);
 }
 
 static void close_gpu_agents(struct recording *recording)
@@ -266,6 +227,6 @@ const struct recording_part gpu_agents_part = {.name = "GPU agents",
 					       .begin = begin_gpu_agents,
 					       .fd = agents_fd,
 					       .on_readable = poll_agents,
-					       .tick = tick_gpu_agents,
+					       .tick = poll_agents,
 					       .end = end_gpu_agents,
 					       .close = close_gpu_agents};

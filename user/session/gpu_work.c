@@ -59,34 +59,6 @@ static void send_address(struct gpu_work *work, uint32_t name, const char *what,
 	gpu_names__emit(work->recording->gpu_names, name, text, module, PERFX_GPU_NAME_UNKNOWN);
 }
 
-/* The name that the program gave when it asked for the kernel's handle. */
-static uint32_t name_by_hash(struct gpu_work *work, uint64_t hash)
-{
-	uint32_t name = map64_get(&work->by_hash, hash);
-	struct perfx_kernel_name text;
-
-	if (name != MAP64_NONE)
-		return name;
-	if (!tracer__kernel_name(work->recording->tracer, hash, &text))
-		return 0;
-	name = gpu_names__id(work->recording->gpu_names, text.text, "", 0);
-	map64_put(&work->by_hash, hash, name);
-	return name;
-}
-
-static uint32_t name_of_graph(struct gpu_work *work, const struct perfx_gpu_key *key)
-{
-	uint32_t name = map64_get(&work->by_graph, key_of(key));
-
-	if (name != MAP64_NONE)
-		return name;
-	name = gpu_names__reserve(work->recording->gpu_names);
-	if (map64_put(&work->by_graph, key_of(key), name))
-		return 0;
-	send_address(work, name, "graph", key->kernel, "");
-	return name;
-}
-
 /* Its name is sent later. */
 static uint32_t name_by_address(struct gpu_work *work, const struct perfx_gpu_key *key)
 {
@@ -109,58 +81,66 @@ static uint32_t name_by_address(struct gpu_work *work, const struct perfx_gpu_ke
 
 static uint32_t name_of(struct gpu_work *work, const struct perfx_gpu_key *key)
 {
+	struct gpu_names *names = work->recording->gpu_names;
+	struct perfx_kernel_name text;
+	uint32_t name;
+
 	if (!key->kernel)
 		return 0;
-	if (key->op == PERFX_GPU_OP_GRAPH)
-		return name_of_graph(work, key);
-	return key->is_named ? name_by_hash(work, key->kernel) : name_by_address(work, key);
-}
-
-static void send_launches(struct gpu_work *work, const struct perfx_gpu_key *key, uint32_t name,
-			  uint64_t count)
-{
-	struct perfx_gpu_launches record = {.process = key->process,
-					    .context = key->context,
-					    .name = name,
-					    .dynamic_shared_bytes = key->shared_bytes,
-					    .op = key->op,
-					    .count = count};
-
-	for (int i = 0; i < 3; i++) {
-		record.grid[i] = key->grid[i];
-		record.block[i] = key->block[i];
+	if (key->op == PERFX_GPU_OP_GRAPH) {
+		name = map64_get(&work->by_graph, key_of(key));
+		if (name != MAP64_NONE)
+			return name;
+		name = gpu_names__reserve(names);
+		if (map64_put(&work->by_graph, key_of(key), name))
+			return 0;
+		send_address(work, name, "graph", key->kernel, "");
+		return name;
 	}
-	SINK_PACK(work->recording->sink, &work->buffer, PERFX_KIND_GPU_LAUNCHES, record);
-}
-
-static void send_copies(struct gpu_work *work, const struct perfx_gpu_key *key, uint64_t count,
-			uint64_t bytes)
-{
-	struct perfx_gpu_copies record = {.process = key->process,
-					  .context = key->context,
-					  .op = key->op,
-					  .direction = key->direction,
-					  .count = count,
-					  .bytes = bytes};
-
-	SINK_PACK(work->recording->sink, &work->buffer, PERFX_KIND_GPU_COPIES, record);
+	if (!key->is_named)
+		return name_by_address(work, key);
+	/* the name that the program gave when it asked for the kernel's handle */
+	name = map64_get(&work->by_hash, key->kernel);
+	if (name != MAP64_NONE)
+		return name;
+	if (!tracer__kernel_name(work->recording->tracer, key->kernel, &text))
+		return 0;
+	name = gpu_names__id(names, text.text, "", 0);
+	map64_put(&work->by_hash, key->kernel, name);
+	return name;
 }
 
 static void emit_sum(struct gpu_work *work, uint32_t index, const struct perfx_gpu_sum *sum)
 {
+	const struct perfx_gpu_key *key = &sum->key;
 	/* the kernel adds the bytes first: a copy that it counts meanwhile comes the next time */
 	uint64_t sums[2] = {__atomic_load_n(&sum->count, __ATOMIC_ACQUIRE), sum->bytes};
+	struct perfx_gpu_copies copies = {.process = key->process,
+					  .context = key->context,
+					  .op = key->op,
+					  .direction = key->direction};
+	struct perfx_gpu_launches launches = {.process = key->process,
+					      .context = key->context,
+					      .dynamic_shared_bytes = key->shared_bytes,
+					      .grid = {key->grid[0], key->grid[1], key->grid[2]},
+					      .block = {key->block[0], key->block[1],
+							key->block[2]},
+					      .op = key->op};
 
 	emitted_subtract(&work->emitted, index, sums);
 	if (!sums[0] || emitted_add(&work->emitted, index, sums))
 		return;
-	if (sum->key.op == PERFX_GPU_OP_COPY || sum->key.op == PERFX_GPU_OP_MEMSET) {
-		send_copies(work, &sum->key, sums[0], sums[1]);
+	if (key->op == PERFX_GPU_OP_COPY || key->op == PERFX_GPU_OP_MEMSET) {
+		copies.count = sums[0];
+		copies.bytes = sums[1];
+		SINK_PACK(work->recording->sink, &work->buffer, PERFX_KIND_GPU_COPIES, copies);
 		return;
 	}
 	if (!work->name_of[index])
-		work->name_of[index] = name_of(work, &sum->key);
-	send_launches(work, &sum->key, work->name_of[index], sums[0]);
+		work->name_of[index] = name_of(work, key);
+	launches.name = work->name_of[index];
+	launches.count = sums[0];
+	SINK_PACK(work->recording->sink, &work->buffer, PERFX_KIND_GPU_LAUNCHES, launches);
 }
 
 void gpu_work__emit(struct gpu_work *work)
@@ -184,29 +164,22 @@ struct batch {
 	size_t count;
 };
 
-/* The first kernel at or behind an address. */
-static size_t first_from(const struct batch *batch, uint64_t vaddr)
-{
-	size_t low = 0, high = batch->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (batch->kernels[middle]->vaddr < vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static int offer_symbol(const struct symbol *symbol, void *ctx)
 {
 	const struct batch *batch = ctx;
 	uint64_t end = symbol->vaddr + (symbol->size ? symbol->size : 1);
+	size_t first = 0, high = batch->count;
 
-	for (size_t i = first_from(batch, symbol->vaddr);
-	     i < batch->count && batch->kernels[i]->vaddr < end; i++) {
+	/* the first kernel at or behind the symbol */
+	while (first < high) {
+		size_t middle = first + (high - first) / 2;
+
+		if (batch->kernels[middle]->vaddr < symbol->vaddr)
+			first = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = first; i < batch->count && batch->kernels[i]->vaddr < end; i++) {
 		if (batch->kernels[i]->is_named)
 			continue;
 		batch->kernels[i]->is_named = true;

@@ -42,64 +42,40 @@ void gpus__free(struct gpus *gpus)
 	free(gpus);
 }
 
-static void emit_device(struct gpus *gpus, const struct nvml_device *device)
-{
-	uint64_t bit = 1ull << device->record.device;
-	struct perfx_gpu_device record = device->record;
-
-	if (gpus->described & bit)
-		return;
-	gpus->described |= bit;
-	SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_DEVICE, record, device->name,
-		  device->uuid, device->driver);
-}
-
-static void emit_process(struct gpus *gpus, const struct perfx_gpu_usage *usage,
-			 const struct nvml_process *process)
-{
-	struct perfx_gpu_memory record = {.time_ns = usage->time_ns,
-					  .used_bytes = process->used_bytes,
-					  .device = usage->device,
-					  .sm_percent = process->sm_percent};
-
-	record.process =
-		process->pid ? process_table__process(gpus->parts.processes, process->pid) : 0;
-	if (record.process || !process->pid)
-		SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_MEMORY, record);
-}
-
-static void say_lost(struct gpus *gpus, const struct gpu_sample *sample)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "GPU %u", sample->usage.device);
-	msg_say("%s (%s) is lost: it has fallen off its bus, or must be reset", name,
-		sample->device.name);
-	skipped_add(gpus->parts.skipped, name, "it was lost during the recording");
-}
-
 /* Processes come before their GPU: what it has used since its last sample is divided among them. */
 static void emit_sample(struct gpus *gpus, const struct gpu_sample *sample)
 {
+	const struct nvml_device *device = &sample->device;
+	uint64_t bit = 1ull << device->record.device;
+	struct perfx_gpu_device described = device->record;
 	struct perfx_gpu_usage usage = sample->usage;
+	char name[32];
 
-	emit_device(gpus, &sample->device);
+	if (!(gpus->described & bit))
+		SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_DEVICE, described,
+			  device->name, device->uuid, device->driver);
+	gpus->described |= bit;
 	if (sample->lost) {
-		say_lost(gpus, sample);
+		snprintf(name, sizeof(name), "GPU %u", usage.device);
+		msg_say("%s (%s) is lost: it has fallen off its bus, or must be reset", name,
+			device->name);
+		skipped_add(gpus->parts.skipped, name, "it was lost during the recording");
 		return;
 	}
-	for (size_t i = 0; i < sample->processes_count; i++)
-		emit_process(gpus, &usage, &sample->processes[i]);
+	for (size_t i = 0; i < sample->processes_count; i++) {
+		const struct nvml_process *process = &sample->processes[i];
+		struct perfx_gpu_memory record = {.time_ns = usage.time_ns,
+						  .used_bytes = process->used_bytes,
+						  .device = usage.device,
+						  .sm_percent = process->sm_percent};
+
+		if (process->pid)
+			record.process =
+				process_table__process(gpus->parts.processes, process->pid);
+		if (record.process || !process->pid)
+			SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_MEMORY, record);
+	}
 	SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_USAGE, usage);
-}
-
-static void emit_round(struct gpus *gpus)
-{
-	const struct gpu_round *round = gpu_thread__round(gpus->thread);
-
-	for (size_t i = 0; i < round->count; i++)
-		emit_sample(gpus, &round->samples[i]);
-	gpu_thread__release(gpus->thread);
 }
 
 static void end_thread(struct gpus *gpus)
@@ -134,11 +110,16 @@ static void fail(struct gpus *gpus)
 
 void gpus__tick(struct gpus *gpus)
 {
+	const struct gpu_round *round;
+
 	if (!gpus || !gpus->thread)
 		return;
 	switch (gpu_thread__state(gpus->thread)) {
 	case GPU_THREAD_DONE:
-		emit_round(gpus);
+		round = gpu_thread__round(gpus->thread);
+		for (size_t i = 0; i < round->count; i++)
+			emit_sample(gpus, &round->samples[i]);
+		gpu_thread__release(gpus->thread);
 		break;
 	case GPU_THREAD_UNLOADED:
 	case GPU_THREAD_NOTHING:
@@ -147,7 +128,7 @@ void gpus__tick(struct gpus *gpus)
 	case GPU_THREAD_OPENING:
 	case GPU_THREAD_IDLE:
 	case GPU_THREAD_WORKING:
-	case GPU_THREAD_FAILED: /* heard of at the next sample */
+	case GPU_THREAD_FAILED: /* reported at the next sample */
 		break;
 	}
 }
@@ -241,20 +222,9 @@ static void sample(struct recording *recording, enum usage_sample what)
 	gpus__sample(recording->gpus);
 }
 
-static void tick(struct recording *recording)
-{
-	gpus__tick(recording->gpus);
-}
-
-static void end(struct recording *recording)
-{
-	gpus__finish(recording->gpus);
-}
-
-static void close_gpus(struct recording *recording)
-{
-	gpus__free(recording->gpus);
-}
+VERB(tick, gpus__tick(recording->gpus))
+VERB(end, gpus__finish(recording->gpus))
+VERB(close_gpus, gpus__free(recording->gpus))
 
 const struct recording_part gpus_part = {.name = "GPUs",
 					 .open = open_gpus,

@@ -98,30 +98,18 @@ static const char *value_in(char *const *environment, const char *name)
 	return NULL;
 }
 
-/* The folder of this program's file. */
-static bool own_folder(char folder[PATH_MAX])
-{
-	ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-	char *slash;
-
-	if (length <= 0)
-		return false;
-	folder[length] = '\0';
-	slash = strrchr(folder, '/');
-	if (!slash)
-		return false;
-	*slash = '\0';
-	return true;
-}
-
 /* A file that was built or installed with it; malloc'd, NULL: it is not there. */
 static char *find_beside(const char *name)
 {
 	static const char *const places[] = {"lib/perfx", "../lib/perfx"};
-	char folder[PATH_MAX], *path, *found = NULL;
+	char folder[PATH_MAX], *slash, *path, *found = NULL;
+	ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
 
-	if (!own_folder(folder))
+	folder[length > 0 ? length : 0] = '\0';
+	slash = strrchr(folder, '/');
+	if (!slash)
 		return NULL;
+	*slash = '\0';
 	for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++) {
 		if (asprintf(&path, "%s/%s/%s", folder, places[i], name) < 0)
 			return NULL;
@@ -164,22 +152,19 @@ static bool prepare_python(struct inject *inject, char *const *environment)
 {
 	char *library = find_beside("libperfx-python.so");
 	char *hook = find_beside("python/sitecustomize.py");
-	bool found;
+	bool found = library && hook;
 
-	if (library && hook) {
+	if (found) {
 		*strrchr(hook, '/') = '\0';
 		add_variable(inject, "PYTHONPATH", hook, value_in(environment, "PYTHONPATH"));
 		add_variable(inject, "PERFX_PYTHON_LIBRARY", library, NULL);
+		inject->files[inject->files_count++] = library;
 	} else {
 		msg_say("--python-level 1: %s not found: run make install",
 			library ? "lib/perfx/python" : "lib/perfx/libperfx-python.so");
-	}
-	found = library && hook;
-	free(hook);
-	if (found)
-		inject->files[inject->files_count++] = library;
-	else
 		free(library);
+	}
+	free(hook);
 	return found;
 }
 
@@ -209,24 +194,14 @@ static bool prepare_gpu(struct inject *inject, char *const *environment, const c
 
 /* environment: the program's; NULL: this process's. Keeps variables that the user has set, with a
  * message. False after a message: a required library is missing. */
-static bool inject_prepare(struct inject *inject, char *const *environment,
+static bool prepare_inject(struct inject *inject, char *const *environment,
 			   const struct launch_options *options)
 {
-	*inject = (struct inject){0};
 	if (options->nvtx)
 		prepare_nvtx(inject, environment);
 	if (options->gpu_socket && !prepare_gpu(inject, environment, options->gpu_socket))
 		return false;
 	return !options->python_functions || prepare_python(inject, environment);
-}
-
-static void inject_clear(struct inject *inject)
-{
-	for (size_t i = 0; i < inject->count; i++)
-		free(inject->entries[i]);
-	for (size_t i = 0; i < inject->files_count; i++)
-		free(inject->files[i]);
-	inject->count = inject->files_count = 0;
 }
 
 struct launch {
@@ -243,56 +218,32 @@ struct failure {
 	int err;
 };
 
-static void replace_environment(char *const *environment)
-{
-	clearenv();
-	for (char *const *entry = environment; *entry; entry++)
-		if (strchr(*entry, '='))
-			putenv(*entry);
-}
-
-/* sudo has set HOME to root's. */
-static void leave_sudo(uid_t uid)
-{
-	const struct passwd *user = getenv("SUDO_UID") ? getpwuid(uid) : NULL;
-
-	if (!user)
-		return;
-	setenv("HOME", user->pw_dir, 1);
-	setenv("USER", user->pw_name, 1);
-	setenv("LOGNAME", user->pw_name, 1);
-}
-
-/* Dies with its parent, whose death it may have missed. */
-static void stay_apart(int output_fd, pid_t parent)
-{
-	int input = open("/dev/null", O_RDONLY);
-
-	setsid();
-	dup2(input, STDIN_FILENO);
-	dup2(output_fd, STDOUT_FILENO);
-	dup2(output_fd, STDERR_FILENO);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(125);
-}
-
 static void run_child(char *const *argv, const struct launch_options *options,
 		      char *const *environment, const struct inject *inject, int failure_fd)
 {
 	struct failure failure = {.step = FAILED_EXEC};
+	const struct passwd *user;
 	uid_t uid;
 	gid_t gid;
 	bool is_called = caller_ids(&uid, &gid);
 	pid_t parent = getppid();
+	int input;
 
 	/* ignored signals outlive exec, caught ones do not */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
 	if (environment)
-		replace_environment(environment);
+		clearenv();
+	for (char *const *entry = environment; entry && *entry; entry++)
+		if (strchr(*entry, '='))
+			putenv(*entry);
 	if (options->as_caller && is_called) {
-		leave_sudo(uid);
+		user = getenv("SUDO_UID") ? getpwuid(uid) : NULL;
+		if (user) { /* sudo has set HOME to root's */
+			setenv("HOME", user->pw_dir, 1);
+			setenv("USER", user->pw_name, 1);
+			setenv("LOGNAME", user->pw_name, 1);
+		}
 		failure.err = -caller_become(uid, gid);
 		if (failure.err) {
 			failure.step = FAILED_USER;
@@ -304,8 +255,16 @@ static void run_child(char *const *argv, const struct launch_options *options,
 	for (char *const *entry = options->environment; entry && *entry; entry++)
 		putenv(*entry);
 	/* after the change of user, which takes the signal of the parent's death back */
-	if (options->apart_fd)
-		stay_apart(options->apart_fd, parent);
+	if (options->apart_fd) {
+		input = open("/dev/null", O_RDONLY);
+		setsid();
+		dup2(input, STDIN_FILENO);
+		dup2(options->apart_fd, STDOUT_FILENO);
+		dup2(options->apart_fd, STDERR_FILENO);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent) /* it has died already */
+			_exit(125);
+	}
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL)) {
 		failure = (struct failure){.step = FAILED_TRACE, .err = errno};
 		goto out;
@@ -357,18 +316,11 @@ static bool go_on(struct launch *launch, int request)
 
 #if defined(__x86_64__)
 
-struct wanted_symbol {
-	const char *name;
-	uint64_t vaddr;
-};
-
-static int match_symbol(const struct symbol *symbol, void *ctx)
+static int find_debug_state(const struct symbol *symbol, void *vaddr)
 {
-	struct wanted_symbol *wanted = ctx;
-
-	if (strcmp(symbol->name, wanted->name))
+	if (strcmp(symbol->name, "_dl_debug_state"))
 		return 0;
-	wanted->vaddr = symbol->vaddr;
+	*(uint64_t *)vaddr = symbol->vaddr;
 	return 1;
 }
 
@@ -393,8 +345,7 @@ static uint64_t linker_base(pid_t pid)
  * the libraries are complete. glibc calls it before and after loading them, musl only after. */
 static uint64_t debug_state_address(pid_t pid, unsigned *calls)
 {
-	struct wanted_symbol wanted = {.name = "_dl_debug_state"};
-	uint64_t base = linker_base(pid);
+	uint64_t base = linker_base(pid), vaddr = 0;
 	struct maps *maps = base ? maps__read(pid) : NULL;
 	const struct mapping *mapping = maps ? maps__find(maps, base) : NULL;
 	struct module_ref *refs = NULL;
@@ -410,7 +361,7 @@ static uint64_t debug_state_address(pid_t pid, unsigned *calls)
 		fd = module_open(pid, &refs[i]);
 		image = fd >= 0 ? image__open(fd, refs[i].path, "") : NULL;
 		if (image)
-			image__each_function(image, match_symbol, &wanted);
+			image__each_function(image, find_debug_state, &vaddr);
 		image__free(image);
 		if (fd >= 0)
 			close(fd);
@@ -418,19 +369,17 @@ static uint64_t debug_state_address(pid_t pid, unsigned *calls)
 	}
 	free(refs);
 	maps__free(maps);
-	return wanted.vaddr ? base + wanted.vaddr : 0;
+	return vaddr ? base + vaddr : 0;
 }
 
-static bool poke(pid_t pid, uint64_t address, long word)
+static void run_to_libraries(struct launch *launch)
 {
-	return !ptrace(PTRACE_POKETEXT, pid, (void *)address, (void *)word);
-}
-
-/* Runs to the given call of the function at address, and stands at its first instruction. */
-static void run_to(struct launch *launch, uint64_t address, unsigned calls)
-{
+	unsigned calls = 0;
+	uint64_t address = debug_state_address(launch->pid, &calls);
 	long original, trap;
 
+	if (!address)
+		return;
 	errno = 0;
 	original = ptrace(PTRACE_PEEKTEXT, launch->pid, (void *)address, NULL);
 	if (errno)
@@ -439,24 +388,16 @@ static void run_to(struct launch *launch, uint64_t address, unsigned calls)
 	while (calls--) {
 		struct user_regs_struct regs;
 
-		if (!poke(launch->pid, address, trap) || !go_on(launch, PTRACE_CONT))
+		if (ptrace(PTRACE_POKETEXT, launch->pid, (void *)address, (void *)trap) ||
+		    !go_on(launch, PTRACE_CONT))
 			return;
-		poke(launch->pid, address, original);
+		ptrace(PTRACE_POKETEXT, launch->pid, (void *)address, (void *)original);
 		ptrace(PTRACE_GETREGS, launch->pid, NULL, &regs);
 		regs.rip = address;
 		ptrace(PTRACE_SETREGS, launch->pid, NULL, &regs);
 		if (calls && !go_on(launch, PTRACE_SINGLESTEP))
 			return;
 	}
-}
-
-static void run_to_libraries(struct launch *launch)
-{
-	unsigned calls = 0;
-	uint64_t address = debug_state_address(launch->pid, &calls);
-
-	if (address)
-		run_to(launch, address, calls);
 }
 
 #else
@@ -510,7 +451,7 @@ static bool start_child(struct launch *launch, char *const *argv,
 	/* here, where the parent is sudo or the shell */
 	if (options->as_caller && caller_ids(&uid, &gid))
 		environment = caller_environment();
-	failed = !inject_prepare(&launch->inject, environment, options);
+	failed = !prepare_inject(&launch->inject, environment, options);
 	if (!failed && pipe2(failure_pipe, O_CLOEXEC)) {
 		failed = true;
 		msg_say("%s: cannot be started: %s", argv[0], strerror(errno));
@@ -611,6 +552,9 @@ void launch__free(struct launch *launch)
 		kill(launch->pid, SIGKILL);
 		waitpid(launch->pid, NULL, 0);
 	}
-	inject_clear(&launch->inject);
+	for (size_t i = 0; i < launch->inject.count; i++)
+		free(launch->inject.entries[i]);
+	for (size_t i = 0; i < launch->inject.files_count; i++)
+		free(launch->inject.files[i]);
 	free(launch);
 }

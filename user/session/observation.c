@@ -53,24 +53,12 @@ static size_t add_parts(const uint64_t *steps_ns, size_t count, double *parts)
 	return n;
 }
 
-/* Two of them. */
-static double errors_of(const double *values, size_t count)
-{
-	double mean = 0, squares = 0;
-
-	for (size_t i = 0; i < count; i++)
-		mean += values[i] / (double)count;
-	for (size_t i = 0; i < count; i++)
-		squares += (values[i] - mean) * (values[i] - mean);
-	return count < 2 ? 0 : 2 * sqrt(squares / (double)(count - 1) / (double)count);
-}
-
 uint64_t unprobed_median(const struct unprobed *unprobed, uint64_t *noise_ns)
 {
 	size_t before_count = unprobed->before_count, after_count = unprobed->after_count;
 	double before = (double)median_u64(unprobed->before_ns, before_count);
 	double after = (double)median_u64(unprobed->after_ns, after_count);
-	double parts[2 * PARTS];
+	double parts[2 * PARTS], mean = 0, squares = 0, errors = 0;
 	size_t count;
 
 	*noise_ns = 0;
@@ -85,7 +73,13 @@ uint64_t unprobed_median(const struct unprobed *unprobed, uint64_t *noise_ns)
 	for (size_t i = 0; i < count; i++)
 		parts[i] += after - before;
 	count += add_parts(unprobed->after_ns, after_count, parts + count);
-	*noise_ns = (uint64_t)hypot(errors_of(parts, count), (after - before) / 2);
+	for (size_t i = 0; i < count; i++)
+		mean += parts[i] / (double)count;
+	for (size_t i = 0; i < count; i++)
+		squares += (parts[i] - mean) * (parts[i] - mean);
+	if (count > 1)
+		errors = 2 * sqrt(squares / (double)(count - 1) / (double)count);
+	*noise_ns = (uint64_t)hypot(errors, (after - before) / 2);
 	return (uint64_t)((before + after) / 2);
 }
 
@@ -94,8 +88,10 @@ struct series {
 	uint32_t process, tid, function;
 	uint64_t last_ns; /* 0: none yet of this time */
 	bool last_after;
-	uint64_t *before_ns, *after_ns;
-	size_t before_count, before_capacity, after_count, after_capacity;
+	struct durations {
+		uint64_t *list;
+		size_t count, capacity;
+	} times[2]; /* before, after */
 };
 
 /* A main thread, while it was observed. */
@@ -119,28 +115,9 @@ struct observation {
 	size_t series_count;
 	struct main_thread threads[THREADS_MAX];
 	size_t threads_count;
-	uint64_t begin_ns, observed_ns;
+	uint64_t observed_ns;
 	struct pack_buffer buffer;
 };
-
-static void note_function(struct observation *observation, const struct perfx_function *function)
-{
-	const char *name = (const char *)function + function->hdr.fixed;
-
-	if (observation->functions_count < FUNCTIONS_MAX &&
-	    is_step(function->source, name, function->flags))
-		observation->functions[observation->functions_count++] = function->function;
-}
-
-static bool ends_step(const struct observation *observation, const struct perfx_span *span)
-{
-	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED))
-		return false;
-	for (size_t i = 0; i < observation->functions_count; i++)
-		if (observation->functions[i] == span->function)
-			return true;
-	return false;
-}
 
 static struct series *series_of(struct observation *observation, const struct perfx_span *span)
 {
@@ -162,54 +139,42 @@ static struct series *series_of(struct observation *observation, const struct pe
 static void note_end(struct observation *observation, const struct perfx_span *span)
 {
 	struct series *series = series_of(observation, span);
-	uint64_t end_ns = span->start_ns + span->duration_ns, step_ns;
+	uint64_t end_ns = span->start_ns + span->duration_ns;
 
 	if (!series)
 		return;
-	step_ns = end_ns - series->last_ns;
-	if (series->last_ns && series->last_after == observation->after) {
-		if (observation->after && !grow_array(&series->after_ns, &series->after_capacity,
-						      series->after_count + 1, sizeof(step_ns)))
-			series->after_ns[series->after_count++] = step_ns;
-		if (!observation->after && !grow_array(&series->before_ns, &series->before_capacity,
-						       series->before_count + 1, sizeof(step_ns)))
-			series->before_ns[series->before_count++] = step_ns;
-	}
+	if (series->last_ns && series->last_after == observation->after)
+		(void)LIST_ADD_TO(&series->times[observation->after], end_ns - series->last_ns);
 	series->last_ns = end_ns;
 	series->last_after = observation->after;
 }
 
-static bool is_early(const struct observation *observation, const struct perfx_span *span)
-{
-	return span->start_ns + span->duration_ns < observation->from_ns;
-}
-
-static bool is_fact(unsigned kind)
-{
-	switch (kind) {
-#define FACT_OF(kind, name, number, bytes, least, strings, role) \
-	case PERFX_KIND_##kind:                                  \
-		return PERFX_ROLE_##role == PERFX_ROLE_FACT;
-		PERFX_RECORDS(FACT_OF)
-#undef FACT_OF
-	default:
-		return false;
-	}
-}
-
 static void on_record(struct sink *sink, const void *record, size_t size)
 {
+	static const bool is_fact[PERFX_KINDS] = {
+#define FACT_OF(kind, name, number, bytes, least, strings, role) \
+	[PERFX_KIND_##kind] = PERFX_ROLE_##role == PERFX_ROLE_FACT,
+		PERFX_RECORDS(FACT_OF)
+#undef FACT_OF
+	};
 	struct observation *observation = (struct observation *)sink;
 	const struct perfx_record *header = record;
-	bool is_span = header->kind == PERFX_KIND_SPAN;
+	const struct perfx_function *function = record;
+	const struct perfx_span *span = record;
+	bool is_span = header->kind == PERFX_KIND_SPAN, ends_step = false;
 
-	if (header->kind == PERFX_KIND_FUNCTION)
-		note_function(observation, record);
+	if (header->kind == PERFX_KIND_FUNCTION && observation->functions_count < FUNCTIONS_MAX &&
+	    is_step(function->source, (const char *)record + header->fixed, function->flags))
+		observation->functions[observation->functions_count++] = function->function;
 	if (!observation->done &&
-	    (observation->after || (is_span && is_early(observation, record)))) {
-		if (is_span && ends_step(observation, record))
-			note_end(observation, record);
-		if (!is_fact(header->kind))
+	    (observation->after ||
+	     (is_span && span->start_ns + span->duration_ns < observation->from_ns))) {
+		if (is_span && !(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
+			FOR_EACH (ending, observation->functions)
+				ends_step |= *ending == span->function;
+		if (ends_step)
+			note_end(observation, span);
+		if (header->kind >= PERFX_KINDS || !is_fact[header->kind])
 			return;
 	}
 	sink_record(observation->next, record, size);
@@ -232,8 +197,8 @@ struct observation *observation__new(struct sink *next)
 void observation__free(struct observation *observation)
 {
 	for (size_t i = 0; observation && i < observation->series_count; i++) {
-		free(observation->series[i].before_ns);
-		free(observation->series[i].after_ns);
+		free(observation->series[i].times[0].list);
+		free(observation->series[i].times[1].list);
 	}
 	free(observation);
 }
@@ -241,17 +206,6 @@ void observation__free(struct observation *observation)
 struct sink *observation__sink(struct observation *observation)
 {
 	return &observation->sink;
-}
-
-static struct main_thread *thread_of(struct observation *observation, pid_t pid)
-{
-	for (size_t i = 0; i < observation->threads_count; i++)
-		if (observation->threads[i].pid == pid)
-			return &observation->threads[i];
-	if (observation->threads_count == THREADS_MAX)
-		return NULL;
-	observation->threads[observation->threads_count] = (struct main_thread){.pid = pid};
-	return &observation->threads[observation->threads_count++];
 }
 
 /* UINT64_MAX: not known. */
@@ -262,43 +216,39 @@ static uint64_t cpu_wait_ns(pid_t pid)
 	return thread_usage(pid, pid, &usage) ? UINT64_MAX : usage.runnable_ns;
 }
 
-static void begin(struct observation *observation, const pid_t *pids, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct main_thread *thread = thread_of(observation, pids[i]);
-
-		if (thread)
-			thread->begin_wait_ns = cpu_wait_ns(pids[i]);
-	}
-	observation->begin_ns = clock_monotonic_ns();
-}
-
-static void end(struct observation *observation)
-{
-	observation->observed_ns += clock_monotonic_ns() - observation->begin_ns;
-	FOR_EACH (thread, observation->threads) {
-		uint64_t now_ns = cpu_wait_ns(thread->pid);
-
-		if (now_ns != UINT64_MAX && now_ns > thread->begin_wait_ns)
-			thread->wait_ns += now_ns - thread->begin_wait_ns;
-	}
-}
-
 /* How often it is asked whether the user has interrupted. */
 #define WATCH_TICK_NS 20000000u
 
 void observation__watch(struct observation *observation, struct tracer *tracer, const pid_t *pids,
 			size_t count, uint64_t ns)
 {
-	uint64_t until_ns = clock_monotonic_ns() + ns;
+	uint64_t begin_ns;
 
-	begin(observation, pids, count);
+	for (size_t i = 0; i < count; i++) {
+		size_t at = 0;
+
+		while (at < observation->threads_count && observation->threads[at].pid != pids[i])
+			at++;
+		if (at == THREADS_MAX)
+			continue;
+		if (at == observation->threads_count)
+			observation->threads[observation->threads_count++] =
+				(struct main_thread){.pid = pids[i]};
+		observation->threads[at].begin_wait_ns = cpu_wait_ns(pids[i]);
+	}
+	begin_ns = clock_monotonic_ns();
 	tracer__observe(tracer, true);
-	while (!interrupt_asked() && clock_monotonic_ns() < until_ns)
+	while (!interrupt_asked() && clock_monotonic_ns() < begin_ns + ns)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = WATCH_TICK_NS},
 				NULL);
 	tracer__observe(tracer, false);
-	end(observation);
+	observation->observed_ns += clock_monotonic_ns() - begin_ns;
+	FOR_EACH (thread, observation->threads) {
+		uint64_t now_ns = cpu_wait_ns(thread->pid);
+
+		if (now_ns != UINT64_MAX && now_ns > thread->begin_wait_ns)
+			thread->wait_ns += now_ns - thread->begin_wait_ns;
+	}
 }
 
 void observation__recording(struct observation *observation, uint64_t from_ns)
@@ -311,33 +261,26 @@ void observation__after(struct observation *observation)
 	observation->after = true;
 }
 
-static void emit_series(struct observation *observation, const struct series *series)
-{
-	struct unprobed unprobed = {.before_ns = series->before_ns,
-				    .before_count = series->before_count,
-				    .after_ns = series->after_ns,
-				    .after_count = series->after_count};
-	struct perfx_unprobed_steps record = {.steps_count =
-						      series->before_count + series->after_count,
-					      .process = series->process,
-					      .function = series->function,
-					      .tid = series->tid};
-
-	uint64_t noise_ns;
-
-	for (size_t i = 0; i < observation->threads_count; i++)
-		if (observation->threads[i].pid == (pid_t)series->tid && observation->observed_ns)
-			record.cpu_wait_ppm =
-				(uint32_t)(1e6 * (double)observation->threads[i].wait_ns /
-					   (double)observation->observed_ns);
-	record.step_ns = unprobed_median(&unprobed, &noise_ns);
-	record.noise_ns = noise_ns;
-	SINK_PACK(observation->next, &observation->buffer, PERFX_KIND_UNPROBED_STEPS, record);
-}
-
 void observation__emit(struct observation *observation)
 {
 	observation->done = true;
-	for (size_t i = 0; i < observation->series_count; i++)
-		emit_series(observation, &observation->series[i]);
+	for (size_t i = 0; i < observation->series_count; i++) {
+		const struct series *series = &observation->series[i];
+		const struct durations *before = &series->times[0], *after = &series->times[1];
+		struct unprobed unprobed = {before->list, after->list, before->count, after->count};
+		struct perfx_unprobed_steps record = {.steps_count = before->count + after->count,
+						      .process = series->process,
+						      .function = series->function,
+						      .tid = series->tid};
+		uint64_t noise_ns;
+
+		FOR_EACH (thread, observation->threads)
+			if (thread->pid == (pid_t)series->tid && observation->observed_ns)
+				record.cpu_wait_ppm = (uint32_t)(1e6 * (double)thread->wait_ns /
+								 (double)observation->observed_ns);
+		record.step_ns = unprobed_median(&unprobed, &noise_ns);
+		record.noise_ns = noise_ns;
+		SINK_PACK(observation->next, &observation->buffer, PERFX_KIND_UNPROBED_STEPS,
+			  record);
+	}
 }

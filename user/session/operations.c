@@ -59,36 +59,6 @@ static void name_function(struct operations *operations, const struct perfx_obje
 	text_clear(&name);
 }
 
-static void decide(struct operations *operations, struct xla_cost *cost)
-{
-	if (operations->unreadable) {
-		if (cost->state == PERFX_COST_COUNTED)
-			*cost = (struct xla_cost){.state = PERFX_COST_UNREAD};
-		return;
-	}
-	if (cost->state == PERFX_COST_COUNTED)
-		operations->any_counted = true;
-	if (cost->state != PERFX_COST_UNREAD || operations->any_counted)
-		return;
-	operations->unreadable = true;
-	probes__want_workers(operations->recording->probes);
-	msg_say("the operations of this release of XLA cannot be read: FLOPs are those of their "
-		"kernels");
-}
-
-static void read_object(struct operations *operations, const struct perfx_object_record *object,
-			struct xla_cost *cost)
-{
-	pid_t pid = (pid_t)object->pid;
-	struct xla_memory memory = {.read = read_process, .ctx = &pid};
-
-	*cost = (struct xla_cost){.state = PERFX_COST_NONE};
-	if (!operations->recording->plan->options.cost_model)
-		return;
-	xla_thunk_cost(&memory, object->key.address, object->operation, cost);
-	decide(operations, cost);
-}
-
 static void emit_cost(struct operations *operations, const struct perfx_object_record *object,
 		      const struct xla_cost *cost)
 {
@@ -112,20 +82,42 @@ static void emit_cost(struct operations *operations, const struct perfx_object_r
 	tracer__set_object(operations->recording->tracer, object, &known);
 }
 
+/* What a run computes. Where this release of XLA cannot be read, the kernels below are traced. */
+static struct xla_cost read_cost(struct operations *operations,
+				 const struct perfx_object_record *object)
+{
+	pid_t pid = (pid_t)object->pid;
+	struct xla_memory memory = {.read = read_process, .ctx = &pid};
+	struct xla_cost cost = {.state = PERFX_COST_NONE};
+
+	if (!operations->recording->plan->options.cost_model)
+		return cost;
+	xla_thunk_cost(&memory, object->key.address, object->operation, &cost);
+	if (operations->unreadable)
+		return cost.state == PERFX_COST_COUNTED
+			       ? (struct xla_cost){.state = PERFX_COST_UNREAD}
+			       : cost;
+	if (cost.state == PERFX_COST_COUNTED)
+		operations->any_counted = true;
+	if (cost.state != PERFX_COST_UNREAD || operations->any_counted)
+		return cost;
+	operations->unreadable = true;
+	probes__want_workers(operations->recording->probes);
+	msg_say("the operations of this release of XLA cannot be read: FLOPs are those of their "
+		"kernels");
+	return cost;
+}
+
 void operations__on_object(struct operations *operations, const struct perfx_object_record *object)
 {
 	struct xla_cost cost;
 
 	if (object->new_function)
 		name_function(operations, object);
-	read_object(operations, object, &cost);
+	cost = read_cost(operations, object);
 	emit_cost(operations, object, &cost);
-	if (grow_array(&operations->costs, &operations->costs_capacity,
-		       (size_t)object->object_cost + 1, sizeof(*operations->costs)))
-		return;
-	operations->costs[object->object_cost] = cost;
-	if (object->object_cost >= operations->costs_count)
-		operations->costs_count = (size_t)object->object_cost + 1;
+	if (GROW_TO(operations->costs, object->object_cost))
+		operations->costs[object->object_cost] = cost;
 }
 
 static void add_unrecorded_runs(void *ctx, const struct perfx_pending_key *key, uint64_t runs_count)

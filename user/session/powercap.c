@@ -30,7 +30,7 @@ struct domain {
 
 struct powercap {
 	struct domain *domains;
-	size_t count, capacity;
+	size_t domains_count, domains_capacity;
 	struct pack_buffer buffer;
 };
 
@@ -66,13 +66,9 @@ static int add_domain(struct powercap *powercap, const char *root, const char *f
 	domain.last_uj = read_number(domain.path, "energy_uj");
 	domain.range_uj = read_number(domain.path, "max_energy_range_uj");
 	read_file(domain.path, "name", domain.name, sizeof(domain.name));
-	if (domain.last_uj == UINT64_MAX || powercap->count == PERFX_ENERGY_DOMAINS_MAX)
+	if (domain.last_uj == UINT64_MAX || powercap->domains_count == PERFX_ENERGY_DOMAINS_MAX)
 		return 0;
-	if (grow_array(&powercap->domains, &powercap->capacity, powercap->count + 1,
-		       sizeof(domain)))
-		return -1;
-	powercap->domains[powercap->count++] = domain;
-	return 0;
+	return LIST_ADD(powercap->domains, domain);
 }
 
 struct powercap *powercap__new(const char *root)
@@ -107,32 +103,27 @@ void powercap__free(struct powercap *powercap)
 
 size_t powercap__count(const struct powercap *powercap)
 {
-	return powercap->count;
-}
-
-/* Without a range it is not known how much was used before the counter began anew: that is left
- * out. */
-static void read_domain(struct domain *domain)
-{
-	uint64_t now_uj = read_number(domain->path, "energy_uj");
-
-	if (now_uj == UINT64_MAX)
-		return;
-	if (now_uj < domain->last_uj)
-		domain->wrapped_uj +=
-			domain->range_uj == UINT64_MAX || domain->range_uj < domain->last_uj
-				? domain->last_uj
-				: domain->range_uj;
-	domain->last_uj = now_uj;
+	return powercap->domains_count;
 }
 
 void powercap__sample(struct powercap *powercap, struct sink *sink)
 {
-	for (size_t i = 0; powercap && i < powercap->count; i++) {
+	for (size_t i = 0; powercap && i < powercap->domains_count; i++) {
 		struct domain *domain = &powercap->domains[i];
 		struct perfx_host_energy record = {.domain = (uint32_t)i};
+		uint64_t now_uj = read_number(domain->path, "energy_uj");
 
-		read_domain(domain);
+		if (now_uj != UINT64_MAX) {
+			/* without a range it is not known how much was used before the counter
+			 * began anew: that is left out */
+			if (now_uj < domain->last_uj)
+				domain->wrapped_uj +=
+					domain->range_uj == UINT64_MAX ||
+							domain->range_uj < domain->last_uj
+						? domain->last_uj
+						: domain->range_uj;
+			domain->last_uj = now_uj;
+		}
 		record.time_ns = clock_monotonic_ns();
 		record.energy_uj = domain->wrapped_uj + domain->last_uj;
 		SINK_PACK(sink, &powercap->buffer, PERFX_KIND_HOST_ENERGY, record, domain->name);
@@ -151,10 +142,7 @@ static void sample(struct recording *recording, enum usage_sample what)
 	powercap__sample(recording->powercap, recording->sink);
 }
 
-static void close_powercap(struct recording *recording)
-{
-	powercap__free(recording->powercap);
-}
+VERB(close_powercap, powercap__free(recording->powercap))
 
 const struct recording_part powercap_part = {
 	.name = "energy", .open = open_powercap, .sample = sample, .close = close_powercap};

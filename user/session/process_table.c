@@ -221,41 +221,29 @@ static struct process *add(struct process_table *table, pid_t pid)
 	return proc;
 }
 
-static void drop(struct process_table *table, struct process *proc)
-{
-	size_t index = (size_t)(proc - table->running), last = table->count - 1;
-
-	place_clear(&proc->place);
-	table->running[index] = table->running[last];
-	table->pids[index] = table->pids[last];
-	table->count = last;
-}
-
-/* Files of the host are read once for a container. */
-static void find_names(const struct process_table *table, struct process *proc)
-{
-	if (!proc->place.of[PERFX_PLACE_CONTAINER_ID] && !proc->place.of[PERFX_PLACE_POD_UID])
-		return;
-	for (size_t i = 0; i < table->count; i++)
-		if (&table->running[i] != proc &&
-		    place_add_names_of(&proc->place, &table->running[i].place))
-			return;
-	place_add_names(&proc->place);
-}
-
 static void describe_place(struct process_table *table, struct process *proc)
 {
-	place_clear(&proc->place);
-	if (place_read_cgroup(proc->pid, &proc->place))
+	struct place *place = &proc->place;
+	bool has_names = false;
+
+	place_clear(place);
+	if (place_read_cgroup(proc->pid, place))
 		return;
-	find_names(table, proc);
-	place_read_claims(proc->pid, &proc->place);
+	/* files of the host are read once for a container */
+	if (place->of[PERFX_PLACE_CONTAINER_ID] || place->of[PERFX_PLACE_POD_UID]) {
+		for (size_t i = 0; i < table->count && !has_names; i++)
+			has_names = &table->running[i] != proc &&
+				    place_add_names_of(place, &table->running[i].place);
+		if (!has_names)
+			place_add_names(place);
+	}
+	place_read_claims(proc->pid, place);
 	for (unsigned part = 1; part < PERFX_PLACES; part++) {
 		struct perfx_place record = {.process = proc->process, .part = (uint8_t)part};
-		const char *name = proc->place.of[part];
 
-		if (name)
-			SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PLACE, record, name);
+		if (place->of[part])
+			SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PLACE, record,
+				  place->of[part]);
 	}
 }
 
@@ -277,23 +265,15 @@ static void describe(struct process_table *table, struct process *proc, uint64_t
 	describe_place(table, proc);
 }
 
-/* Bytes over sockets; absent where the kernel cannot count them. */
-static void set_net(const struct process_table *table, struct perfx_usage *record,
-		    uint64_t rx_bytes, uint64_t tx_bytes)
+/* Sends a USAGE record. Bytes over sockets are absent where the kernel cannot count them. */
+static void send_usage(struct process_table *table, struct perfx_usage *record, uint64_t rx_bytes,
+		       uint64_t tx_bytes)
 {
 	bool counted = tracer__counts_sockets(table->tracer);
 
 	record->net_rx_bytes = counted ? rx_bytes : UINT64_MAX;
 	record->net_tx_bytes = counted ? tx_bytes : UINT64_MAX;
-}
-
-static void set_memory(struct perfx_usage *record, const struct process_usage *usage)
-{
-	record->rss_bytes = usage->rss_bytes;
-	record->rss_anon_bytes = usage->rss_anon_bytes;
-	record->rss_file_bytes = usage->rss_file_bytes;
-	record->rss_shmem_bytes = usage->rss_shmem_bytes;
-	record->rss_peak_bytes = usage->rss_peak_bytes;
+	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, *record);
 }
 
 /* Reads /proc, and the bytes that the process moved over sockets. its_memory false: the memory
@@ -302,49 +282,38 @@ static void emit_usage(struct process_table *table, const struct process *proc, 
 		       uint64_t tx_bytes, bool its_memory)
 {
 	struct cgroup_throttle throttle = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
-	struct process_usage usage, no_memory;
-	struct perfx_usage record = {.process = proc->process};
+	struct process_usage usage, memory;
+	struct perfx_usage record;
 
 	if (table->held || process_usage(proc->pid, &usage))
 		return;
 	process_throttle(proc->pid, &throttle);
-	memset(&no_memory, 0xff, sizeof(no_memory)); /* all absent */
-	set_memory(&record, its_memory ? &usage : &no_memory);
-	record.time_ns = clock_monotonic_ns();
-	record.cpu_user_ns = usage.cpu_user_ns;
-	record.cpu_system_ns = usage.cpu_system_ns;
-	record.read_bytes = usage.read_bytes;
-	record.write_bytes = usage.write_bytes;
-	record.threads_count = usage.threads_count;
-	record.major_faults_count = usage.major_faults;
-	record.throttle_periods_count = throttle.periods_count;
-	record.throttled_count = throttle.throttled_count;
-	record.throttled_ns = throttle.throttled_ns;
-	record.host_busy_ns = table->host.busy_ns;
-	record.host_steal_ns = table->host.steal_ns;
-	set_net(table, &record, rx_bytes, tx_bytes);
-	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, record);
+	memory = usage;
+	if (!its_memory)
+		memset(&memory, 0xff, sizeof(memory)); /* all absent */
+	record = (struct perfx_usage){.time_ns = clock_monotonic_ns(),
+				      .process = proc->process,
+				      .threads_count = usage.threads_count,
+				      .cpu_user_ns = usage.cpu_user_ns,
+				      .cpu_system_ns = usage.cpu_system_ns,
+				      .read_bytes = usage.read_bytes,
+				      .write_bytes = usage.write_bytes,
+				      .major_faults_count = usage.major_faults,
+				      .rss_bytes = memory.rss_bytes,
+				      .rss_anon_bytes = memory.rss_anon_bytes,
+				      .rss_file_bytes = memory.rss_file_bytes,
+				      .rss_shmem_bytes = memory.rss_shmem_bytes,
+				      .rss_peak_bytes = memory.rss_peak_bytes,
+				      .throttle_periods_count = throttle.periods_count,
+				      .throttled_count = throttle.throttled_count,
+				      .throttled_ns = throttle.throttled_ns,
+				      .host_busy_ns = table->host.busy_ns,
+				      .host_steal_ns = table->host.steal_ns};
+	send_usage(table, &record, rx_bytes, tx_bytes);
 }
 
 /* A program may learn of its rank when it has run for a while: at the samples 1, 2, 4, … */
 #define RANK_READS_MAX 64
-
-static void find_rank(struct process_table *table, struct process *proc)
-{
-	struct perfx_rank record = {.process = proc->process};
-	struct rank rank;
-
-	proc->rank_reads++;
-	if (proc->ranked || proc->rank_reads > RANK_READS_MAX ||
-	    (proc->rank_reads & (proc->rank_reads - 1)) ||
-	    !rank_of_process(proc->pid, &proc->environ_at, &rank))
-		return;
-	proc->ranked = true;
-	record.rank = rank.rank;
-	record.world_size = rank.world_size;
-	record.local_rank = rank.local_rank;
-	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_RANK, record, rank.source, rank.job);
-}
 
 static void sample_threads(struct process_table *table, const struct process *proc)
 {
@@ -389,15 +358,25 @@ static void emit_limits(struct process_table *table, const struct process *proc)
 
 static void sample_process(struct process_table *table, struct process *proc, bool whole)
 {
+	struct perfx_rank record = {.process = proc->process};
 	struct perfx_traced_process traced;
+	unsigned reads = ++proc->rank_reads;
+	struct rank rank;
 
-	find_rank(table, proc);
+	if (!proc->ranked && reads <= RANK_READS_MAX && !(reads & (reads - 1)) &&
+	    rank_of_process(proc->pid, &proc->environ_at, &rank)) {
+		proc->ranked = true;
+		record.rank = rank.rank;
+		record.world_size = rank.world_size;
+		record.local_rank = rank.local_rank;
+		SINK_PACK(table->sink, &table->buffer, PERFX_KIND_RANK, record, rank.source,
+			  rank.job);
+	}
 	/* its pid may have a new owner already */
-	if (!tracer__traced_process(table->tracer, proc->pid, &traced) &&
-	    traced.process == proc->process)
-		emit_usage(table, proc, traced.net_rx_bytes, traced.net_tx_bytes, true);
-	else
-		emit_usage(table, proc, UINT64_MAX, UINT64_MAX, true);
+	if (tracer__traced_process(table->tracer, proc->pid, &traced) ||
+	    traced.process != proc->process)
+		traced.net_rx_bytes = traced.net_tx_bytes = UINT64_MAX;
+	emit_usage(table, proc, traced.net_rx_bytes, traced.net_tx_bytes, true);
 	if (proc->samples_count++ % LIMITS_SAMPLES == 0 || whole)
 		emit_limits(table, proc);
 	if (whole)
@@ -446,29 +425,12 @@ void process_table__on_adopted(struct process_table *table, const struct perfx_p
 	describe(table, proc, adopted->time_ns);
 }
 
-/* A forked child begins with a usage of zero. */
-static void sample_birth(struct process_table *table, uint32_t process, uint64_t time_ns)
-{
-	struct perfx_usage record;
-
-	if (table->held)
-		return;
-	memset(&record, 0xff, sizeof(record)); /* all absent */
-	record.time_ns = time_ns;
-	record.process = process;
-	record.cpu_user_ns = record.cpu_system_ns = 0;
-	record.read_bytes = record.write_bytes = 0;
-	record.major_faults_count = 0;
-	if (tracer__counts_sockets(table->tracer))
-		record.net_rx_bytes = record.net_tx_bytes = 0;
-	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, record);
-}
-
 void process_table__on_fork(struct process_table *table, const struct perfx_fork *fork)
 {
 	const struct process *parent = process_of(table, fork->parent_process);
 	struct process_info info = {0};
 	struct process *proc;
+	struct perfx_usage usage;
 
 	/* a child that is gone already keeps its parent's name */
 	if (parent)
@@ -485,7 +447,16 @@ void process_table__on_fork(struct process_table *table, const struct perfx_fork
 	proc->start_boot_ns =
 		info.start_ns ? info.start_ns : clock_monotonic_to_boot(fork->time_ns);
 	describe(table, proc, fork->time_ns);
-	sample_birth(table, fork->process, fork->time_ns);
+	if (table->held)
+		return;
+	/* a forked child begins with a usage of zero */
+	memset(&usage, 0xff, sizeof(usage)); /* all absent */
+	usage.time_ns = fork->time_ns;
+	usage.process = fork->process;
+	usage.cpu_user_ns = usage.cpu_system_ns = 0;
+	usage.read_bytes = usage.write_bytes = 0;
+	usage.major_faults_count = 0;
+	send_usage(table, &usage, 0, 0);
 }
 
 void process_table__on_exec(struct process_table *table, const struct perfx_exec *exec)
@@ -509,49 +480,35 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 		sample_process(table, proc, false);
 }
 
-/* User and system time in the proportion of the ticks (kernel: cputime_adjust). */
-static void split_runtime(const struct perfx_exit *exit, struct perfx_usage *usage)
-{
-	uint64_t ticks = exit->user_tick_ns + exit->system_tick_ns;
-	double system = ticks ? (double)exit->system_tick_ns / (double)ticks : 0;
-
-	usage->cpu_system_ns = (uint64_t)(system * (double)exit->runtime_ns);
-	usage->cpu_user_ns = exit->runtime_ns - usage->cpu_system_ns;
-}
-
-/* The memory that the kernel reported at the end. Drops a peak that may belong to a program that
- * the process executed before. */
-static void set_exit_memory(const struct perfx_exit *exit, bool executed, struct perfx_usage *usage)
-{
-	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	if (exit->flags & PERFX_EXIT_MEMORY) {
-		usage->rss_anon_bytes = exit->anon_pages * page_bytes;
-		usage->rss_file_bytes = exit->file_pages * page_bytes;
-		usage->rss_shmem_bytes = exit->shmem_pages * page_bytes;
-		usage->rss_bytes =
-			usage->rss_anon_bytes + usage->rss_file_bytes + usage->rss_shmem_bytes;
-	}
-	usage->rss_peak_bytes =
-		exit->flags & PERFX_EXIT_MEMORY || !executed ? exit->peak_pages * page_bytes : 0;
-}
-
 static void emit_exit_usage(struct process_table *table, const struct perfx_exit *exit,
 			    bool executed)
 {
+	uint64_t ticks = exit->user_tick_ns + exit->system_tick_ns;
+	double system = ticks ? (double)exit->system_tick_ns / (double)ticks : 0;
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct perfx_usage record;
 
 	memset(&record, 0xff, sizeof(record)); /* all absent */
 	record.time_ns = exit->time_ns;
 	record.process = exit->process;
 	record.host_busy_ns = record.host_steal_ns = 0;
-	split_runtime(exit, &record);
-	set_exit_memory(exit, executed, &record);
+	/* user and system time in the proportion of the ticks (kernel: cputime_adjust) */
+	record.cpu_system_ns = (uint64_t)(system * (double)exit->runtime_ns);
+	record.cpu_user_ns = exit->runtime_ns - record.cpu_system_ns;
+	if (exit->flags & PERFX_EXIT_MEMORY) {
+		record.rss_anon_bytes = exit->anon_pages * page_bytes;
+		record.rss_file_bytes = exit->file_pages * page_bytes;
+		record.rss_shmem_bytes = exit->shmem_pages * page_bytes;
+		record.rss_bytes =
+			record.rss_anon_bytes + record.rss_file_bytes + record.rss_shmem_bytes;
+	}
+	/* the peak may belong to a program that the process executed before */
+	record.rss_peak_bytes =
+		exit->flags & PERFX_EXIT_MEMORY || !executed ? exit->peak_pages * page_bytes : 0;
 	record.read_bytes = exit->read_bytes;
 	record.write_bytes = exit->write_bytes;
 	record.major_faults_count = exit->major_faults_count;
-	set_net(table, &record, exit->net_rx_bytes, exit->net_tx_bytes);
-	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, record);
+	send_usage(table, &record, exit->net_rx_bytes, exit->net_tx_bytes);
 }
 
 uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit)
@@ -562,8 +519,12 @@ uint32_t process_table__on_exit(struct process_table *table, const struct perfx_
 	/* not of one whose record was lost */
 	if (!table->held && exit->flags & PERFX_EXIT_USAGE)
 		emit_exit_usage(table, exit, proc && proc->exec_count);
-	if (proc)
-		drop(table, proc);
+	if (proc) {
+		place_clear(&proc->place);
+		table->count--;
+		table->pids[proc - table->running] = table->pids[table->count];
+		*proc = table->running[table->count];
+	}
 	return born;
 }
 
@@ -583,10 +544,7 @@ static void sample(struct recording *recording, enum usage_sample what)
 		process_table__sample(recording->processes, what == USAGE_WHOLE);
 }
 
-static void close_processes(struct recording *recording)
-{
-	process_table__free(recording->processes);
-}
+VERB(close_processes, process_table__free(recording->processes))
 
 const struct recording_part processes_part = {
 	.name = "processes", .open = open_processes, .sample = sample, .close = close_processes};

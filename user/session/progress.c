@@ -6,6 +6,7 @@
 #include "attach/reader.h"
 #include "attach/thread_counters.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "proc/process.h"
@@ -108,49 +109,44 @@ static void describe_traced(const struct recording *recording, char *text, size_
 		snprintf(text, size, "%zu processes", count);
 }
 
-static void say_uncounted(const struct thread_counters *thread_counters)
-{
-	const char *why = thread_counters__why(thread_counters);
-
-	if (thread_counters__all_functions(thread_counters) && *why)
-		msg_say("%s: %s",
-			thread_counters__counters(thread_counters) ? "not counted"
-								   : "no hardware counters",
-			why);
-}
-
-/* What a recording without functions still records. */
-static const char *what_is_left(bool has_memory, bool has_samples)
-{
-	if (has_memory && has_samples)
-		return ", only memory and samples are recorded";
-	if (has_samples)
-		return ", only samples are recorded";
-	return has_memory ? ", only memory is recorded" : "";
-}
-
 void say_tracing(const struct recording *recording)
 {
+	struct thread_counters *counters = recording->thread_counters;
+	const char *why = thread_counters__why(counters), *left = "";
 	size_t functions_count = probes__functions_count(recording->probes);
 	char who[128], *memory = memory__summary(recording->memory);
-	bool has_memory = memory && *memory;
+	bool has_memory = memory && *memory, has_samples = recording->options->sample_hz > 0;
 	struct text skipped = {0};
 
 	describe_traced(recording, who, sizeof(who));
-	say_uncounted(recording->thread_counters);
+	if (thread_counters__all_functions(counters) && *why)
+		msg_say("%s: %s",
+			thread_counters__counters(counters) ? "not counted"
+							    : "no hardware counters",
+			why);
 	add_skipped(recording, &skipped);
 	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
 		probes__sites_count(recording->probes), functions_count,
 		has_memory ? "; memory: " : "", memory ? memory : "", text_peek(&skipped));
+	if (has_memory && has_samples)
+		left = ", only memory and samples are recorded";
+	else if (has_memory || has_samples)
+		left = has_memory ? ", only memory is recorded" : ", only samples are recorded";
 	if (!functions_count && !recording->options->all)
 		msg_say("no annotated function and no known ML library is mapped%s: choose "
 			"functions with -F 'MODULE:GLOB'",
-			what_is_left(has_memory, recording->options->sample_hz > 0));
+			left);
 	text_clear(&skipped);
 	free(memory);
 }
 
 #define SECOND_NS 1000000000u
+
+/* The program that `run` starts has the terminal for itself. */
+bool progress_is_shown(const struct recording *recording)
+{
+	return !recording->options->launch && msg_has_status();
+}
 
 void progress_attaching(const struct plan *plan)
 {
@@ -161,32 +157,20 @@ void progress_attaching(const struct plan *plan)
 	msg_status("attaching %zu probe%s…", probes, probes == 1 ? "" : "s");
 }
 
-/* The program that `run` starts has the terminal for itself. */
-bool progress_is_shown(const struct recording *recording)
-{
-	return !recording->options->launch && msg_has_status();
-}
-
-static void add_time(struct text *text, const struct recording *recording, uint64_t now_ns)
-{
-	uint64_t end_ns = recording->end_ns;
-	uint64_t left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
-
-	if (recording->windows.paused)
-		text_add(text, "waiting for perfx_trace_start");
-	else if (end_ns == UINT64_MAX)
-		text_printf(text, "%" PRIu64 " s so far",
-			    (now_ns - recording->start_ns) / SECOND_NS);
-	else
-		text_printf(text, "%" PRIu64 " s left", (left_ns + SECOND_NS - 1) / SECOND_NS);
-}
-
 static void show(const struct recording *recording, uint64_t now_ns)
 {
 	uint64_t steps_count = step_watch__count(recording->steps);
+	uint64_t end_ns = max_u64(recording->end_ns, now_ns);
 	struct text text = {0};
 
-	add_time(&text, recording, now_ns);
+	if (recording->windows.paused)
+		text_add(&text, "waiting for perfx_trace_start");
+	else if (end_ns == UINT64_MAX)
+		text_printf(&text, "%" PRIu64 " s so far",
+			    (now_ns - recording->start_ns) / SECOND_NS);
+	else
+		text_printf(&text, "%" PRIu64 " s left",
+			    (end_ns - now_ns + SECOND_NS - 1) / SECOND_NS);
 	if (steps_count)
 		text_printf(&text, " · %s%s", as_count(steps_count),
 			    steps_count == 1 ? " step" : " steps");

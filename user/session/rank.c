@@ -46,21 +46,12 @@ static bool number_of(const char *environment, size_t bytes, const char *name, u
 	return !errno && !*end && found < UINT32_MAX;
 }
 
-static void set_job(struct rank *rank, const char *environment, size_t bytes,
-		    const struct launcher *launcher)
-{
-	const char *name = value_of(environment, bytes, launcher->job[0]);
-	const char *detail = value_of(environment, bytes, launcher->job[1]);
-
-	if (name)
-		snprintf(rank->job, sizeof(rank->job), "%.100s%s%.20s", name, detail ? ":" : "",
-			 detail ? detail : "");
-}
-
 bool rank_of_environment(const char *environment, size_t bytes, struct rank *rank)
 {
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
 		const struct launcher *launcher = &launchers[i];
+		const char *job = value_of(environment, bytes, launcher->job[0]);
+		const char *detail = value_of(environment, bytes, launcher->job[1]);
 
 		*rank = (struct rank){.source = launcher->rank};
 		if (!number_of(environment, bytes, launcher->rank, &rank->rank) ||
@@ -69,7 +60,9 @@ bool rank_of_environment(const char *environment, size_t bytes, struct rank *ran
 			continue;
 		if (!number_of(environment, bytes, launcher->local_rank, &rank->local_rank))
 			rank->local_rank = UINT32_MAX;
-		set_job(rank, environment, bytes, launcher);
+		if (job)
+			snprintf(rank->job, sizeof(rank->job), "%.100s%s%.20s", job,
+				 detail ? ":" : "", detail ? detail : "");
 		return true;
 	}
 	return false;
@@ -77,27 +70,6 @@ bool rank_of_environment(const char *environment, size_t bytes, struct rank *ran
 
 #define VARIABLES_MAX  1024
 #define VARIABLE_BYTES 128 /* with its name: none of these is longer */
-
-static bool rank_at_start(pid_t pid, struct rank *rank)
-{
-	char *environment = NULL;
-	ssize_t bytes = environment_read(pid, &environment);
-	bool found = bytes > 0 && rank_of_environment(environment, (size_t)bytes, rank);
-
-	free(environment);
-	return found;
-}
-
-static uint64_t environ_in(pid_t pid, const struct maps *maps, const struct module_ref *libc)
-{
-	const struct mapping *mapping = maps__find(maps, libc->map_start);
-	uint64_t bias, address;
-	struct image *image = mapping ? mapped_image_open(pid, mapping, &bias) : NULL;
-
-	address = image ? mapped_variable(pid, maps, image, bias, "environ") : 0;
-	image__free(image);
-	return address;
-}
 
 static void add_variable(pid_t pid, uint64_t address, struct text *environment)
 {
@@ -116,30 +88,46 @@ static void add_variable(pid_t pid, uint64_t address, struct text *environment)
 }
 
 /* The address of `environ`; 0: it is not found. */
-static uint64_t environ_of(pid_t pid)
+static uint64_t find_environ(pid_t pid)
 {
 	struct maps *maps = maps__read(pid);
 	struct module_ref *modules = NULL;
 	ssize_t count = maps ? maps__modules(maps, &modules) : 0;
-	uint64_t environ_at = 0;
+	uint64_t environ_at = 0, bias;
 
-	for (ssize_t i = 0; i < count && !environ_at; i++)
-		if (begins_with(modules[i].base, "libc.so.") ||
-		    begins_with(modules[i].base, "libc-2."))
-			environ_at = environ_in(process_task(pid), maps, &modules[i]);
+	for (ssize_t i = 0; i < count && !environ_at; i++) {
+		const struct mapping *mapping = maps__find(maps, modules[i].map_start);
+		struct image *image;
+
+		if (!mapping || (!begins_with(modules[i].base, "libc.so.") &&
+				 !begins_with(modules[i].base, "libc-2.")))
+			continue;
+		image = mapped_image_open(process_task(pid), mapping, &bias);
+		if (image)
+			environ_at =
+				mapped_variable(process_task(pid), maps, image, bias, "environ");
+		image__free(image);
+	}
 	free(modules);
 	maps__free(maps);
 	return environ_at;
 }
 
-static bool rank_now(pid_t pid, uint64_t environ_at, struct rank *rank)
+bool rank_of_process(pid_t pid, uint64_t *environ_at, struct rank *rank)
 {
+	char *at_start = NULL;
+	ssize_t bytes = environment_read(pid, &at_start);
+	bool found = bytes > 0 && rank_of_environment(at_start, (size_t)bytes, rank);
 	struct text environment = {0};
 	uint64_t array = 0, variable;
-	bool found;
 
+	free(at_start);
+	if (found)
+		return true;
+	if (!*environ_at)
+		*environ_at = find_environ(pid);
 	pid = process_task(pid);
-	if (environ_at && process_read(pid, environ_at, &array, sizeof(array)))
+	if (*environ_at && process_read(pid, *environ_at, &array, sizeof(array)))
 		array = 0;
 	for (size_t i = 0; array && i < VARIABLES_MAX; i++, array += sizeof(variable)) {
 		if (process_read(pid, array, &variable, sizeof(variable)) || !variable)
@@ -150,13 +138,4 @@ static bool rank_now(pid_t pid, uint64_t environ_at, struct rank *rank)
 		rank_of_environment(text_peek(&environment), environment.length, rank);
 	text_clear(&environment);
 	return found;
-}
-
-bool rank_of_process(pid_t pid, uint64_t *environ_at, struct rank *rank)
-{
-	if (rank_at_start(pid, rank))
-		return true;
-	if (!*environ_at)
-		*environ_at = environ_of(pid);
-	return rank_now(pid, *environ_at, rank);
 }

@@ -52,24 +52,6 @@ static bool is_enough(const struct rate_watch *watch, const struct rate *rate)
 	return rate->ns >= options->duration_ns && rate->events_count >= RATE_EVENTS_MIN;
 }
 
-static void note_step(struct rate_watch *watch, const struct perfx_span *span)
-{
-	unsigned class = step_classes_of(&watch->classes, span);
-	uint64_t end_ns = span->start_ns + span->duration_ns;
-	struct rate rate;
-
-	if (!class || span->process > AGGREGATE_PROCESSES_MAX ||
-	    steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
-		return;
-	if (span->process > watch->process_max)
-		watch->process_max = span->process;
-	watch->first_ns = watch->first_ns ? watch->first_ns : end_ns;
-	if (end_ns < watch->first_ns + watch->options.warmup_ns)
-		return;
-	rate = rate_of_steps(watch, span->process);
-	watch->done = watch->done || is_enough(watch, &rate);
-}
-
 static struct rate rate_of_events(const struct rate_watch *watch)
 {
 	return (struct rate){.amount = watch->amount,
@@ -99,76 +81,78 @@ static void note_amount(struct rate_watch *watch, uint64_t time_ns, double amoun
 	watch->done = watch->done || is_enough(watch, &rate);
 }
 
-/* By how much a value that is set has grown; 0 the first time. */
-static double growth(struct rate_watch *watch, uint32_t process, double value)
+static void note_step(struct rate_watch *watch, const struct perfx_span *span)
 {
-	double before;
+	unsigned class = step_classes_of(&watch->classes, span);
+	uint64_t end_ns = span->start_ns + span->duration_ns;
+	struct rate rate;
 
-	if (process > AGGREGATE_PROCESSES_MAX ||
-	    grow_array(&watch->values, &watch->values_capacity, (size_t)process + 1,
-		       sizeof(*watch->values)))
-		return 0;
-	for (; watch->values_count <= process; watch->values_count++)
-		watch->values[watch->values_count] = NAN;
-	before = watch->values[process];
-	watch->values[process] = value;
-	return isnan(before) ? 0 : value - before;
+	if (!class || span->process > AGGREGATE_PROCESSES_MAX ||
+	    steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
+		return;
+	watch->process_max =
+		span->process > watch->process_max ? span->process : watch->process_max;
+	watch->first_ns = watch->first_ns ? watch->first_ns : end_ns;
+	if (end_ns < watch->first_ns + watch->options.warmup_ns)
+		return;
+	rate = rate_of_steps(watch, span->process);
+	watch->done = watch->done || is_enough(watch, &rate);
 }
 
 static void note_value(struct rate_watch *watch, const struct perfx_user_value *record)
 {
-	double number;
+	double number, before;
 
 	memcpy(&number, &record->number_bits, sizeof(number));
 	if (!watch->counter || record->value != watch->counter || !isfinite(number))
 		return;
-	if (!(record->flags & PERFX_USER_VALUE_ADDED))
-		number = growth(watch, record->process, number);
+	if (!(record->flags & PERFX_USER_VALUE_ADDED)) {
+		/* by how much a value that is set has grown; 0 the first time */
+		if (record->process > AGGREGATE_PROCESSES_MAX)
+			return;
+		while (watch->values_count <= record->process)
+			if (LIST_ADD(watch->values, NAN))
+				return;
+		before = watch->values[record->process];
+		watch->values[record->process] = number;
+		number = isnan(before) ? 0 : number - before;
+	}
 	if (!(record->flags & PERFX_USER_VALUE_BEFORE))
 		note_amount(watch, record->time_ns, number);
-}
-
-static void on_steps(struct rate_watch *watch, const struct event *event)
-{
-	if (event->kind == PERFX_KIND_FUNCTION)
-		step_classes_add(&watch->classes, &event->function, event->strings[0]);
-	else if (event->kind == PERFX_KIND_SPAN)
-		note_step(watch, &event->span);
-}
-
-static void on_calls(struct rate_watch *watch, const struct event *event)
-{
-	if (event->kind == PERFX_KIND_SPAN)
-		note_amount(watch, event->span.start_ns + event->span.duration_ns, 1);
-	else if (event->kind == PERFX_KIND_OVERFLOW_CALLS && event->overflow_calls.calls_count)
-		watch->lost = true;
-}
-
-static void on_counter(struct rate_watch *watch, const struct event *event)
-{
-	if (event->kind == PERFX_KIND_USER_VALUE_NAME &&
-	    !strcmp(event->strings[0], watch->options.counter))
-		watch->counter = event->user_value_name.value;
-	else if (event->kind == PERFX_KIND_USER_VALUE)
-		note_value(watch, &event->user_value);
-	else if (event->kind == PERFX_KIND_OVERFLOW_VALUES && watch->counter &&
-		 event->overflow_values.value == watch->counter)
-		watch->lost = true;
 }
 
 static int on_event(void *ctx, const struct event *event)
 {
 	struct rate_watch *watch = ctx;
+	enum rate_of of = watch->options.of;
 
-	switch (watch->options.of) {
-	case RATE_STEPS:
-		on_steps(watch, event);
+	switch ((enum perfx_kind)event->kind) {
+	case PERFX_KIND_FUNCTION:
+		if (of == RATE_STEPS)
+			step_classes_add(&watch->classes, &event->function, event->strings[0]);
 		break;
-	case RATE_CALLS:
-		on_calls(watch, event);
+	case PERFX_KIND_SPAN:
+		if (of == RATE_STEPS)
+			note_step(watch, &event->span);
+		else if (of == RATE_CALLS)
+			note_amount(watch, event->span.start_ns + event->span.duration_ns, 1);
 		break;
-	case RATE_COUNTER:
-		on_counter(watch, event);
+	case PERFX_KIND_OVERFLOW_CALLS:
+		watch->lost |= of == RATE_CALLS && event->overflow_calls.calls_count;
+		break;
+	case PERFX_KIND_USER_VALUE_NAME:
+		if (of == RATE_COUNTER && !strcmp(event->strings[0], watch->options.counter))
+			watch->counter = event->user_value_name.value;
+		break;
+	case PERFX_KIND_USER_VALUE:
+		if (of == RATE_COUNTER)
+			note_value(watch, &event->user_value);
+		break;
+	case PERFX_KIND_OVERFLOW_VALUES:
+		watch->lost |= of == RATE_COUNTER && watch->counter &&
+			       event->overflow_values.value == watch->counter;
+		break;
+	default:
 		break;
 	}
 	return 0;

@@ -14,6 +14,7 @@
 #include "attach/sampler.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "session/frames.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ struct ended {
 struct recycle {
 	const struct recording *recording;
 	struct ended *waiting; /* in the order in which they ended */
-	size_t count, capacity;
+	size_t waiting_count, waiting_capacity;
 	uint64_t next_ns, next_renewal_ns;
 	bool ended[PERFX_MAX_PROCESS_INDICES + 1]; /* is waiting */
 	bool gone[PERFX_MAX_PROCESS_INDICES + 1];  /* its time has come */
@@ -43,60 +44,13 @@ struct recycle {
 	uint32_t last_context;			   /* that was given */
 };
 
-/* Where PERFX_DEBUG is set. */
-static void say_given(const struct recycle *recycle)
-{
-	const struct tracer *tracer = recycle->recording->tracer;
-	const struct perfx_free_ids *processes = tracer__free_ids(tracer, PERFX_ID_PROCESS),
-				    *contexts = tracer__free_ids(tracer, PERFX_ID_CONTEXT);
-	uint32_t contexts_count;
-
-	tracer__contexts(tracer, &contexts_count);
-	if (getenv("PERFX_DEBUG"))
-		msg_say("indices: %u of processes, used again %u times; %u of contexts, %u times",
-			tracer__processes_count(tracer) - 1, processes->taken, contexts_count - 1,
-			contexts->taken);
-}
-
 void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns)
 {
 	if (!recycle || !process || process > PERFX_MAX_PROCESS_INDICES || recycle->ended[process])
 		return;
 	/* without memory the index is not used again */
-	if (grow_array(&recycle->waiting, &recycle->capacity, recycle->count + 1,
-		       sizeof(*recycle->waiting)))
-		return;
-	recycle->waiting[recycle->count++] = (struct ended){.time_ns = time_ns, .process = process};
-	recycle->ended[process] = true;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Nobody knows those that have ended before it by their index. */
-static uint64_t known_from_ns(const struct recycle *recycle, uint64_t now_ns)
-{
-	const struct recorder_options *options = recycle->recording->options;
-	const struct recorder_watcher *watcher = options->watcher;
-	uint64_t from_ns = now_ns - earlier(options->flight_ns, now_ns);
-
-	return watcher && watcher->known_from_ns
-		       ? earlier(from_ns, watcher->known_from_ns(watcher->ctx))
-		       : from_ns;
-}
-
-/* How many have waited long enough; sets gone. */
-static size_t find_gone(struct recycle *recycle, uint64_t now_ns)
-{
-	uint64_t from_ns = known_from_ns(recycle, now_ns);
-	size_t count = 0;
-
-	memset(recycle->gone, 0, sizeof(recycle->gone));
-	while (count < recycle->count && recycle->waiting[count].time_ns + LATE_NS < from_ns)
-		recycle->gone[recycle->waiting[count++].process] = true;
-	return count;
+	recycle->ended[process] =
+		!LIST_ADD(recycle->waiting, (struct ended){.time_ns = time_ns, .process = process});
 }
 
 /* Those from an index on, in order. */
@@ -115,41 +69,42 @@ static void give_contexts_from(struct recycle *recycle, uint32_t first)
 /* With fewer in the queue it goes on with the lowest. */
 #define CONTEXTS_LOW 8192
 
-/* Each index above the last one, as long as that is possible: a context's is above its parent's, or
- * it cannot be used for it. */
-static void give_contexts(struct recycle *recycle)
+static void release(struct recycle *recycle, uint64_t now_ns)
 {
-	const struct perfx_free_ids *ids =
-		tracer__free_ids(recycle->recording->tracer, PERFX_ID_CONTEXT);
+	const struct recording *recording = recycle->recording;
+	const struct recorder_watcher *watcher = recording->options->watcher;
+	const struct perfx_free_ids *ids = tracer__free_ids(recording->tracer, PERFX_ID_CONTEXT);
+	/* nobody knows those that ended before this by their index */
+	uint64_t known_from_ns = now_ns - min_u64(recording->options->flight_ns, now_ns);
+	size_t count = 0;
 
+	if (watcher && watcher->known_from_ns)
+		known_from_ns = min_u64(known_from_ns, watcher->known_from_ns(watcher->ctx));
+	memset(recycle->gone, 0, sizeof(recycle->gone));
+	while (count < recycle->waiting_count &&
+	       recycle->waiting[count].time_ns + LATE_NS < known_from_ns)
+		recycle->gone[recycle->waiting[count++].process] = true;
+	/* if that fails: once more, with those that come until then */
+	if (!count || tracer__forget(recording->tracer, recycle->gone, recycle->contexts))
+		return;
+	/* Each index above the last one, as long as that is possible: a context's is above its
+	 * parent's, or it cannot be used for it. */
 	for (uint32_t id = 1; id < PERFX_MAX_CONTEXTS; id++)
 		recycle->free_contexts[id] |= recycle->contexts[id];
 	give_contexts_from(recycle, recycle->last_context + 1);
 	if (ids->given - ids->taken < CONTEXTS_LOW)
 		give_contexts_from(recycle, 1);
-}
+	for (size_t i = 0; i < count; i++) {
+		uint32_t process = recycle->waiting[i].process;
 
-static void give_process(struct recycle *recycle, uint32_t process)
-{
-	frames__forget(recycle->recording->frames, process);
-	reader__forget_process(recycle->recording->reader, process);
-	recycle->ended[process] = false;
-	tracer__give(recycle->recording->tracer, PERFX_ID_PROCESS, process);
-}
-
-static void release(struct recycle *recycle, uint64_t now_ns)
-{
-	size_t count = find_gone(recycle, now_ns);
-
-	/* else once more, with those that come until then */
-	if (!count || tracer__forget(recycle->recording->tracer, recycle->gone, recycle->contexts))
-		return;
-	give_contexts(recycle);
-	for (size_t i = 0; i < count; i++)
-		give_process(recycle, recycle->waiting[i].process);
-	recycle->count -= count;
+		frames__forget(recording->frames, process);
+		reader__forget_process(recording->reader, process);
+		recycle->ended[process] = false;
+		tracer__give(recording->tracer, PERFX_ID_PROCESS, process);
+	}
+	recycle->waiting_count -= count;
 	memmove(recycle->waiting, recycle->waiting + count,
-		recycle->count * sizeof(*recycle->waiting));
+		recycle->waiting_count * sizeof(*recycle->waiting));
 }
 
 static void tick(struct recording *recording)
@@ -182,9 +137,17 @@ static int open_recycle(struct recording *recording)
 
 static void close_recycle(struct recording *recording)
 {
+	const struct tracer *tracer = recording->tracer;
+	uint32_t contexts_count;
+
 	if (!recording->recycle)
 		return;
-	say_given(recording->recycle);
+	tracer__contexts(tracer, &contexts_count);
+	if (getenv("PERFX_DEBUG"))
+		msg_say("indices: %u of processes, used again %u times; %u of contexts, %u times",
+			tracer__processes_count(tracer) - 1,
+			tracer__free_ids(tracer, PERFX_ID_PROCESS)->taken, contexts_count - 1,
+			tracer__free_ids(tracer, PERFX_ID_CONTEXT)->taken);
 	free(recording->recycle->waiting);
 	free(recording->recycle);
 }

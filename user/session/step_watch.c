@@ -58,12 +58,16 @@ struct step_watch {
 };
 
 /* A step may have ended; not if the function that ends steps has just changed. */
-static void note_step(struct step_watch *watch, const struct perfx_span *span)
+static void note_span(struct step_watch *watch, const struct perfx_span *span)
 {
+	unsigned class = step_classes_of(&watch->classes, span);
 	uint32_t process = span->process;
-	struct profile_steps now = steps_of_process(&watch->steps, process), before;
+	struct profile_steps now, before;
 	struct slow_step step = {.process = process, .to_ns = span->start_ns + span->duration_ns};
 
+	if (!class || steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
+		return;
+	now = steps_of_process(&watch->steps, process);
 	if (now.count > watch->most_count)
 		watch->most_count = now.count;
 	watch->done = watch->done || (watch->steps_max && now.count >= watch->steps_max);
@@ -83,15 +87,6 @@ static void note_step(struct step_watch *watch, const struct perfx_span *span)
 		return;
 	watch->slow = true;
 	watch->slow_one = step;
-}
-
-static void note_span(struct step_watch *watch, const struct perfx_span *span)
-{
-	unsigned class = step_classes_of(&watch->classes, span);
-
-	if (!class || steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
-		return;
-	note_step(watch, span);
 }
 
 static int on_event(void *ctx, const struct event *event)
@@ -132,27 +127,23 @@ bool step_watch__slow(struct step_watch *watch, struct slow_step *step)
 	return true;
 }
 
-static bool is_triggered(const struct recorder_options *options)
-{
-	return options->trigger.ns || options->trigger.times > 0;
-}
-
 static int open_steps(struct recording *recording)
 {
 	const struct recorder_options *options = recording->options;
 	struct pipeline *pipeline = recording->pipeline;
+	bool is_triggered = options->trigger.ns || options->trigger.times > 0;
 	struct step_watch *watch;
 
 	/* without a report, the progress line alone does not justify decoding all records */
-	if (!(recording->options->steps_max || is_triggered(recording->options) ||
-	      (recording->pipeline->aggregate && progress_is_shown(recording))))
+	if (!options->steps_max && !is_triggered &&
+	    !(pipeline->aggregate && progress_is_shown(recording)))
 		return 0;
 	watch = recording->steps = calloc(1, sizeof(*watch));
 	if (!watch)
 		return -ENOMEM;
 	watch->pipeline = pipeline;
 	watch->steps_max = options->steps_max;
-	watch->trigger = is_triggered(options) ? &options->trigger : NULL;
+	watch->trigger = is_triggered ? &options->trigger : NULL;
 	watch->next = pipeline->on_event;
 	watch->next_ctx = pipeline->ctx;
 	pipeline->on_event = on_event;

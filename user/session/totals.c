@@ -66,16 +66,6 @@ struct totals {
 	struct pack_buffer buffer;
 };
 
-/* The kernel writes while this reads. Calls that are counted as unwound, but not as calls yet,
- * come the next time. */
-static bool is_torn(const struct perfx_overflow_calls *more)
-{
-	uint64_t rest;
-
-	return __builtin_sub_overflow(more->calls_count, more->unwound_count, &rest) ||
-	       rest < more->untimed_count;
-}
-
 static void send_overflow(struct totals *totals, uint32_t id, const struct perfx_context_node *node)
 {
 	struct perfx_overflow_calls overflow = {
@@ -95,9 +85,14 @@ static void send_overflow(struct totals *totals, uint32_t id, const struct perfx
 		.bus_moved_bytes = node->bus_moved_bytes,
 		.off_cpu_ns = node->off_cpu_ns,
 	};
+	uint64_t rest;
 
 	emitted_subtract(&totals->calls_emitted, id, &overflow.calls_count);
-	if (!overflow.calls_count || is_torn(&overflow) ||
+	/* The kernel writes while this reads. Calls that are counted as unwound, but not as calls
+	 * yet, come the next time. */
+	if (!overflow.calls_count ||
+	    __builtin_sub_overflow(overflow.calls_count, overflow.unwound_count, &rest) ||
+	    rest < overflow.untimed_count ||
 	    emitted_add(&totals->calls_emitted, id, &overflow.calls_count))
 		return;
 	SINK_PACK(totals->recording->sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, overflow);
@@ -197,34 +192,6 @@ static void send_skipped(struct sink *sink, struct pack_buffer *buffer,
 	}
 }
 
-/* Patterns whose file has not come. */
-static void send_waiting(struct sink *sink, struct pack_buffer *buffer, const struct plan *plan)
-{
-	for (size_t i = 0; i < plan->options.patterns_count; i++) {
-		struct perfx_not_attached record = {.count = 1};
-
-		if (plan__waits(plan, i))
-			SINK_PACK(sink, buffer, PERFX_KIND_NOT_ATTACHED, record,
-				  pattern__text(plan->options.patterns[i]),
-				  "no file of that name was mapped");
-	}
-}
-
-/* Calls that have not ended: hits of entries, minus records and overflow sums. */
-static void send_levels(struct totals *totals, struct sink *closing, const struct ending *ending)
-{
-	uint64_t begun = totals->entries_count -
-			 tracer__counter(totals->recording->tracer, PERFX_COUNTER_REPEATS);
-	uint64_t ended = ending->spans_count +
-			 tracer__counter(totals->recording->tracer, PERFX_COUNTER_RING_DROPS);
-
-	if (!ending->goes_on)
-		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
-			  begun > ended ? begun - ended : 0);
-	send_loss(closing, &totals->buffer, PERFX_LOSS_DETACHED_PROBES,
-		  probes__detached_count(totals->recording->probes));
-}
-
 static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct ending *ending)
 {
 	struct perfx_end record = {.time_ns = ending->end_ns,
@@ -261,12 +228,29 @@ void totals_of_nothing(struct sink *sink, const struct recorder_options *options
 
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
-	probes__skip_nameless(totals->recording->probes);
-	probes__skip_failed(totals->recording->probes);
-	send_skipped(closing, &totals->buffer, &totals->recording->plan->skipped);
-	send_skipped(closing, &totals->buffer, &totals->recording->skipped);
-	send_waiting(closing, &totals->buffer, totals->recording->plan);
-	send_levels(totals, closing, ending);
+	const struct recording *recording = totals->recording;
+	const struct plan *plan = recording->plan;
+	struct perfx_not_attached waiting = {.count = 1};
+	/* calls that have not ended: hits of entries, minus records and overflow sums */
+	uint64_t begun =
+		totals->entries_count - tracer__counter(recording->tracer, PERFX_COUNTER_REPEATS);
+	uint64_t ended =
+		ending->spans_count + tracer__counter(recording->tracer, PERFX_COUNTER_RING_DROPS);
+
+	probes__skip_nameless(recording->probes);
+	probes__skip_failed(recording->probes);
+	send_skipped(closing, &totals->buffer, &plan->skipped);
+	send_skipped(closing, &totals->buffer, &recording->skipped);
+	for (size_t i = 0; i < plan->options.patterns_count; i++)
+		if (plan__waits(plan, i))
+			SINK_PACK(closing, &totals->buffer, PERFX_KIND_NOT_ATTACHED, waiting,
+				  pattern__text(plan->options.patterns[i]),
+				  "no file of that name was mapped");
+	if (!ending->goes_on)
+		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
+			  begun > ended ? begun - ended : 0);
+	send_loss(closing, &totals->buffer, PERFX_LOSS_DETACHED_PROBES,
+		  probes__detached_count(recording->probes));
 	send_end(closing, &totals->buffer, ending);
 }
 
@@ -318,20 +302,6 @@ static void emit_peak(struct sink *sink, struct perfx_peak record)
 	if (!record.flops_per_s && !record.bytes_per_s)
 		return;
 	SINK_PACK(sink, &buffer, PERFX_KIND_PEAK, record);
-}
-
-static void emit_given(struct sink *sink, const struct peaks_given *given, uint32_t threads)
-{
-	struct perfx_peak record = {.threads = threads, .origin = PERFX_PEAK_GIVEN};
-
-	for (size_t i = 0; peaks_dtypes[i]; i++) {
-		record.dtype = (uint8_t)peaks_dtypes[i];
-		record.flops_per_s = given->flops[peaks_dtypes[i]];
-		emit_peak(sink, record);
-	}
-	record = (struct perfx_peak){
-		.threads = threads, .origin = PERFX_PEAK_GIVEN, .bytes_per_s = given->bytes};
-	emit_peak(sink, record);
 }
 
 /* A rate of all CPUs that the user has given replaces the measured one. */
@@ -405,13 +375,23 @@ void perf_counters_emit(struct thread_counters *counters, struct sink *sink,
 		thread_counters__describe(counters, sink);
 }
 
-static uint32_t threads_here(void)
+static void emit_given(struct sink *sink, const struct peaks_given *given)
 {
+	struct perfx_peak record = {.threads = 1, .origin = PERFX_PEAK_GIVEN};
 	struct peaks_key key;
-	uint32_t threads = peaks_key_read(&key) ? 0 : key.threads;
 
+	if (!peaks_key_read(&key) && key.threads)
+		record.threads = key.threads;
 	peaks_key_clear(&key);
-	return threads ? threads : 1;
+	for (size_t i = 0; peaks_dtypes[i]; i++) {
+		record.dtype = (uint8_t)peaks_dtypes[i];
+		record.flops_per_s = given->flops[peaks_dtypes[i]];
+		emit_peak(sink, record);
+	}
+	record.dtype = PERFX_DTYPE_UNKNOWN;
+	record.flops_per_s = 0;
+	record.bytes_per_s = given->bytes;
+	emit_peak(sink, record);
 }
 
 void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct peaks_given *given,
@@ -422,7 +402,7 @@ void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct
 	int err;
 
 	if (!emitted->given && peaks_given_any(given))
-		emit_given(sink, given, threads_here());
+		emit_given(sink, given);
 	emitted->given = true;
 	if (emitted->found || given->measure_nothing || peaks_given_all(given) ||
 	    !any_cost_known(plan))

@@ -28,16 +28,6 @@ void trials_begin(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Does it end before a deadline, and before the user asks for the end? */
-static bool ends_until(struct launch *launch, uint64_t deadline_ns, int *status)
-{
-	while (!launch__wait(launch, POLL_MS, status)) {
-		if (interrupt_asked() || clock_monotonic_ns() >= deadline_ns)
-			return false;
-	}
-	return true;
-}
-
 /* As a user would: asked twice, in two ways, then killed. */
 static void end_program(struct launch *launch, const char *name)
 {
@@ -111,18 +101,16 @@ static void add_last_line(struct text *why, FILE *output)
 		text_printf(why, ": %s", strrchr(tail, '\n') ? strrchr(tail, '\n') + 1 : tail);
 }
 
-static const char *events_name(const struct rate_options *rate)
-{
-	static const char *const names[] = {"", "training step", "traced call",
-					    "sample of the counter"};
-
-	return names[rate->of];
-}
+static const char *const events_names[] = {
+	[RATE_STEPS] = "training step",
+	[RATE_CALLS] = "traced call",
+	[RATE_COUNTER] = "sample of the counter",
+};
 
 static void add_too_few(struct text *why, const struct trial_options *options,
 			const struct rate *rate)
 {
-	const char *what = events_name(options->rate);
+	const char *what = events_names[options->rate->of];
 
 	if (rate->lost)
 		text_add(why, "events came faster than they can be recorded one by one");
@@ -183,7 +171,7 @@ static bool is_enough(void *ctx)
 		watcher->said = true;
 		if (!rate_watch__rate(watcher->watch).began)
 			msg_say("no %s was seen in 30 s: the run goes on for %s in all (--timeout)",
-				events_name(options->rate), as_ns(options->timeout_ns));
+				events_names[options->rate->of], as_ns(options->timeout_ns));
 	}
 	return rate_watch__enough(watcher->watch);
 }
@@ -214,58 +202,39 @@ static void record(struct trial *trial)
 	rate_watch__free(watch);
 }
 
-static void time_exit(struct trial *trial)
-{
-	uint64_t from_ns = clock_monotonic_ns();
-	int status;
-
-	launch__go(trial->launch);
-	if (ends_until(trial->launch, from_ns + trial->options->timeout_ns, &status))
-		trial->result->exit_ns = clock_monotonic_ns() - from_ns;
-}
-
-static void judge_trial(struct trial *trial, bool ended, int status)
-{
-	struct trial_result *result = trial->result;
-	bool failed = ended && status;
-
-	if (trial->options->rate)
-		result->known = rate_is_known(&result->rate) && !failed;
-	else
-		result->known = result->exit_ns && !failed;
-	if (result->known || interrupt_asked())
-		return;
-	result->none = trial->options->rate && !failed && !result->rate.began && !result->rate.lost;
-	result->why = explain(trial, ended, status);
-}
-
 static void measure(struct trial *trial)
 {
+	const struct trial_options *options = trial->options;
+	struct trial_result *result = trial->result;
 	uint64_t from_ns = clock_monotonic_ns();
-	bool ended;
+	bool ended = false, failed;
 	int status;
 
-	if (trial->options->rate)
+	if (options->rate) {
 		record(trial);
-	else
-		time_exit(trial);
+	} else {
+		launch__go(trial->launch);
+		while (!ended && !interrupt_asked() &&
+		       clock_monotonic_ns() < from_ns + options->timeout_ns)
+			ended = launch__wait(trial->launch, POLL_MS, &status);
+		if (ended)
+			result->exit_ns = clock_monotonic_ns() - from_ns;
+	}
 	trial->lasted_ns = clock_monotonic_ns() - from_ns;
 	/* the target's end is a result like another */
-	if (trial->result->code == EXIT_TARGET)
-		trial->result->code = EXIT_OK;
-	if (trial->result->code)
+	if (result->code == EXIT_TARGET)
+		result->code = EXIT_OK;
+	if (result->code)
 		return;
 	ended = launch__wait(trial->launch, 0, &status);
 	if (!ended)
-		end_program(trial->launch, trial->options->argv[0]);
-	judge_trial(trial, ended, status);
-}
-
-/* A shell's exit code, and a message, have said why: another trial may start another program. */
-static void note_unstartable(struct trial_result *result)
-{
-	result->code = EXIT_OK;
-	result->why = strdup("it cannot be started");
+		end_program(trial->launch, options->argv[0]);
+	failed = ended && status;
+	result->known = !failed && (options->rate ? rate_is_known(&result->rate) : result->exit_ns);
+	if (result->known || interrupt_asked())
+		return;
+	result->none = options->rate && !failed && !result->rate.began && !result->rate.lost;
+	result->why = explain(trial, ended, status);
 }
 
 void trial_run(const struct trial_options *options, struct trial_result *result)
@@ -286,8 +255,11 @@ void trial_run(const struct trial_options *options, struct trial_result *result)
 		measure(&trial);
 	else if (interrupt_asked())
 		result->code = EXIT_OK; /* the runs before this one are reported */
-	else if (result->code != EXIT_FAILED)
-		note_unstartable(result);
+	else if (result->code != EXIT_FAILED) {
+		/* a message has said why: another trial may start another program */
+		result->code = EXIT_OK;
+		result->why = strdup("it cannot be started");
+	}
 	launch__free(trial.launch);
 	end_leftovers();
 	fclose(trial.output);

@@ -51,32 +51,16 @@ struct waits {
 	struct pack_buffer buffer;
 };
 
-/* In which a lock lies, if it still does. NULL: not known. */
-static const struct maps *maps_around(struct waits *waits, const struct perfx_wait *wait)
-{
-	struct kept_maps *kept = &waits->maps[wait->process % KEPT_MAPS];
-	uint64_t now_ns = clock_monotonic_ns();
-
-	if (kept->process == wait->process && kept->maps &&
-	    now_ns - kept->read_ns < KEPT_MAPS_AGE_NS && maps__find(kept->maps, wait->object))
-		return kept->maps;
-	maps__free(kept->maps);
-	*kept = (struct kept_maps){wait->process,
-				   maps__read_around((pid_t)wait->tgid, wait->object), now_ns};
-	return kept->maps;
-}
-
 /* The first mapping of the file to whose data an address belongs: what it has beyond the file, its
  * zeroed data, follows without a name. NULL: none. */
 static const struct mapping *file_around(const struct maps *maps, const struct mapping *at)
 {
-	for (size_t i = 0; i < maps__count(maps); i++) {
-		const struct mapping *mapping = maps__at(maps, i);
+	size_t count = maps__count(maps);
 
-		if (!*at->path && mapping->end == at->start && mapping->inode)
-			at = mapping;
-	}
-	for (size_t i = 0; i < maps__count(maps) && at->inode; i++) {
+	for (size_t i = 0; i < count && !*at->path; i++)
+		if (maps__at(maps, i)->end == at->start && maps__at(maps, i)->inode)
+			at = maps__at(maps, i);
+	for (size_t i = 0; i < count && at->inode; i++) {
 		const struct mapping *mapping = maps__at(maps, i);
 
 		if (mapping->inode == at->inode && mapping->dev_major == at->dev_major &&
@@ -90,25 +74,31 @@ static const struct mapping *file_around(const struct maps *maps, const struct m
  * memory)" */
 static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 {
-	const struct maps *maps = maps_around(waits, wait);
-	const struct mapping *at = maps ? maps__find(maps, wait->object) : NULL;
-	const struct mapping *file = at ? file_around(maps, at) : NULL;
+	struct kept_maps *kept = &waits->maps[wait->process % KEPT_MAPS];
+	uint64_t now_ns = clock_monotonic_ns();
+	const struct mapping *at, *file;
 	unsigned long long address = wait->object;
+	const char *where = "";
 	char *name;
 	int length;
 
-	if (at && at->shared) {
-		length = asprintf(&name, "lock at 0x%llx (shared memory)", address);
-	} else if (file) {
-		length = asprintf(&name, "lock at %s+0x%llx", base_name(file->path),
-				  address - file->start);
-	} else if (at && !strcmp(at->path, "[heap]")) {
-		length = asprintf(&name, "lock at 0x%llx (heap)", address);
-	} else if (at && !strcmp(at->path, "[stack]")) {
-		length = asprintf(&name, "lock at 0x%llx (stack)", address);
-	} else {
-		length = asprintf(&name, "lock at 0x%llx", address);
+	if (kept->process != wait->process || !kept->maps ||
+	    now_ns - kept->read_ns >= KEPT_MAPS_AGE_NS || !maps__find(kept->maps, wait->object)) {
+		maps__free(kept->maps);
+		*kept = (struct kept_maps){
+			wait->process, maps__read_around((pid_t)wait->tgid, wait->object), now_ns};
 	}
+	at = kept->maps ? maps__find(kept->maps, wait->object) : NULL;
+	file = at && !at->shared ? file_around(kept->maps, at) : NULL;
+	if (at && at->shared)
+		where = " (shared memory)";
+	else if (at && !strcmp(at->path, "[heap]"))
+		where = " (heap)";
+	else if (at && !strcmp(at->path, "[stack]"))
+		where = " (stack)";
+	length = file ? asprintf(&name, "lock at %s+0x%llx", base_name(file->path),
+				 address - file->start)
+		      : asprintf(&name, "lock at 0x%llx%s", address, where);
 	return length < 0 ? NULL : name;
 }
 
@@ -215,11 +205,6 @@ static void emit_waited(void *ctx, const struct waited *waited)
 	SINK_PACK(waits->recording->sink, &waits->buffer, PERFX_KIND_BLOCKED, record);
 }
 
-static uint64_t count_claimed(const struct waits *waits)
-{
-	return tracer__counter(waits->recording->tracer, PERFX_COUNTER_WAITS);
-}
-
 void waits__start(struct recording *recording, uint64_t from_ns)
 {
 	int err = recording->waits ? waiting__start(recording->waits->waiting, from_ns) : 0;
@@ -235,7 +220,7 @@ void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
 {
 	if (!waits)
 		return;
-	waits->taken_count = count_claimed(waits);
+	waits->taken_count = tracer__counter(waits->recording->tracer, PERFX_COUNTER_WAITS);
 	waiting__drain(waits->waiting, now_ns, ended, emit_waited, waits);
 	pipe_users__forget(&waits->pipe_users);
 }
@@ -261,9 +246,12 @@ static void name_waited(void *ctx, const struct waited *waited)
 static void tick(struct recording *recording)
 {
 	struct waits *waits = recording->waits;
-	uint64_t claimed_count = waits ? count_claimed(waits) : 0;
+	uint64_t claimed_count;
 
-	if (!waits || claimed_count == waits->claimed_count)
+	if (!waits)
+		return;
+	claimed_count = tracer__counter(recording->tracer, PERFX_COUNTER_WAITS);
+	if (claimed_count == waits->claimed_count)
 		return;
 	waits->claimed_count = claimed_count;
 	/* many short-lived threads would use up the slots before the segment ends */
