@@ -61,16 +61,6 @@ void probes__steps_end_by_range(struct probes *probes)
 	probes->steps_end_by_range = true;
 }
 
-/* A backward pass ends a step only where no range does. */
-static bool is_phase(const struct probes *probes, size_t index)
-{
-	const struct plan *plan = probes->plan;
-
-	return probes->steps_end_by_range && !plan->options.step_range &&
-	       probes->placed[index].ends_steps &&
-	       plan->functions[index].source == PERFX_SOURCE_TORCH;
-}
-
 /* The budget keeps the probes that options ask for: --step-range, annotations. */
 static bool can_be_reduced(const struct probes *probes, size_t index)
 {
@@ -118,7 +108,9 @@ static enum worth worth_now(const struct probes *probes, size_t index)
 {
 	const struct placed *placed = &probes->placed[index];
 
-	if (is_phase(probes, index))
+	/* a backward pass ends a step only where no range does */
+	if (probes->steps_end_by_range && !probes->plan->options.step_range && placed->ends_steps &&
+	    probes->plan->functions[index].source == PERFX_SOURCE_TORCH)
 		return WORTH_PHASES;
 	return placed->worth == WORTH_FLOPS && placed->is_nested ? WORTH_DETAIL : placed->worth;
 }
@@ -141,24 +133,6 @@ void probes__add_expenses(const struct probes *probes, bool everything, struct e
 	}
 }
 
-static void say(struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	struct placed *placed = &probes->placed[index];
-	struct text note = {0};
-
-	if (!placed->expense.now)
-		return;
-	if (placed->expense.by_limit)
-		text_add(&note, "a higher --max-overhead keeps it");
-	else
-		text_printf(&note, "-F '%s:%s' keeps it",
-			    probes->plan->modules[function->module].base, function->name);
-	msg_reduced(function->name, placed->expense.now, text_peek(&note));
-	placed->expense.now = NULL;
-	text_clear(&note);
-}
-
 static size_t exit_probes_count(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -172,128 +146,80 @@ static size_t exit_probes_count(const struct probes *probes, size_t index)
 	return count;
 }
 
-/* A kernel of BLAS in TensorFlow's library works for XLA's thunks and for other operators. While a
- * thunk's end is seen, it is known for which. */
-static bool shares_kernels(const struct probes *probes, size_t index)
-{
-	const struct plan *plan = probes->plan;
-	const struct plan_module *module = &plan->modules[plan->functions[index].module];
-	size_t end = module->functions_first + module->functions_count;
-
-	for (size_t i = module->functions_first; i < end; i++)
-		if (probes->placed[i].attached && probes_is_leaf(probes, &probes->placed[i]) &&
-		    !plan_is_worker(&plan->functions[i]))
-			return true;
-	return false;
-}
-
 /* Recorded before the probes change, so that no call which this concerns comes first. No time rests
  * on ends that have another one before them. */
 static void emit_reduced(struct probes *probes, size_t index, enum perfx_reduced_to to)
 {
+	const struct plan_function *functions = probes->plan->functions;
 	const struct placed *placed = &probes->placed[index];
 	const struct perfx_probe *probe = tracer__probe(probes->tracer, placed->entry);
 	bool has_cost = plan_flops_rest_on(probes->plan, probe->cost_program);
-	bool by_arguments = has_cost && !probes_is_leaf(probes, placed);
-	bool by_kernels = probe->object_arg && shares_kernels(probes, index);
+	bool loses_cost = has_cost && !probes_is_leaf(probes, placed);
 	struct perfx_reduced record = {
-		.time_ns = clock_monotonic_ns(),
-		.function = placed->id,
-		.to = (uint8_t)to,
-		.loses_cost = to == PERFX_REDUCED_REMOVED ? has_cost || probe->object_arg
-							  : by_arguments || by_kernels,
-	};
+		.time_ns = clock_monotonic_ns(), .function = placed->id, .to = (uint8_t)to};
 
-	if (!plan_ends_again(&probes->plan->functions[index]))
-		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_REDUCED, record);
-}
-
-/* Calls are counted, not timed, from now on: by choice, so the missing times are no loss. */
-static void only_count(struct probes *probes, size_t index)
-{
-	struct placed *placed = &probes->placed[index];
-
-	placed->only_counted = true;
-	probes_only_count(probes, index);
-	probes_refresh_entry(probes, index);
-}
-
-static void drop_exits(struct probes *probes, size_t index)
-{
-	uint32_t group = probes_exits_group(probes, index);
-
-	emit_reduced(probes, index, PERFX_REDUCED_COUNTED);
-	probes->detached_count += exit_probes_count(probes, index);
-	only_count(probes, index);
-	if (group)
-		links__detach_group(tracer__links(probes->tracer), group);
-	probes->placed[index].expense.now = "only counted";
-}
-
-static const char *why_removed(const struct probes *probes, size_t index)
-{
-	bool knows_work = worth_now(probes, index) == WORTH_FLOPS;
-
-	if (probes->placed[index].expense.by_limit)
-		return knows_work ? "removed during the recording: too many calls for "
-				    "--max-overhead; FLOPs of later calls are not known"
-				  : "removed during the recording: too many calls for "
-				    "--max-overhead";
-	return knows_work ? "removed during the recording: too many calls for the default set; "
-			    "FLOPs of later calls are not known"
-			  : "removed during the recording: too many calls for the default set";
-}
-
-static void leave_alone(struct probes *probes, size_t index)
-{
-	struct placed *placed = &probes->placed[index];
-	uint32_t exits = probes_exits_group(probes, index),
-		 entry = probes_entry_group(probes, index);
-
-	emit_reduced(probes, index, PERFX_REDUCED_REMOVED);
-	probes->detached_count += 1 + exit_probes_count(probes, index);
-	/* until the links are gone; calls that are open then have no end */
-	only_count(probes, index);
-	if (exits)
-		links__detach_group(tracer__links(probes->tracer), exits);
-	if (entry)
-		links__detach_group(tracer__links(probes->tracer), entry);
-	placed->given_up = true;
-	placed->attached = false;
-	probes->functions_count--;
-	skipped_add(probes->skipped, probes->plan->functions[index].name,
-		    why_removed(probes, index));
-	placed->expense.now = "not traced";
-}
-
-/* Without its exits, or its return probe: a perf link of that cannot go alone, nor can a part of a
- * group. */
-static bool can_be_counted(const struct probes *probes, size_t index)
-{
-	enum perfx_return ret = probes->placed[index].ret;
-
-	if (probes->placed[index].stays)
-		return false;
-	return ret == PERFX_RETURN_EXIT || (ret == PERFX_RETURN_PROBE && !has_own_links(probes));
+	if (plan_ends_again(&functions[index]))
+		return;
+	/* a kernel of BLAS in TensorFlow's library works for XLA's thunks and for other operators:
+	 * while a thunk's end is seen, it is known for which */
+	if (probe->object_arg)
+		FOR_EACH_PLACED(i, probes, functions[index].module)
+	loses_cost |= probes->placed[i].attached && probes_is_leaf(probes, &probes->placed[i]) &&
+		      !plan_is_worker(&functions[i]);
+	record.loses_cost =
+		to == PERFX_REDUCED_REMOVED ? has_cost || probe->object_arg : loses_cost;
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_REDUCED, record);
 }
 
 static void reduce_one(struct probes *probes, size_t index, bool everything)
 {
+	static const char *const why[2][2] = {
+		{"removed during the recording: too many calls for the default set",
+		 "removed during the recording: too many calls for the default set; FLOPs of later "
+		 "calls are not known"},
+		{"removed during the recording: too many calls for --max-overhead",
+		 "removed during the recording: too many calls for --max-overhead; FLOPs of later "
+		 "calls are not known"},
+	};
 	const struct plan_function *function = &probes->plan->functions[index];
+	struct links *links = tracer__links(probes->tracer);
 	struct placed *placed = &probes->placed[index];
+	uint32_t exits = probes_exits_group(probes, index);
+	uint32_t entry = probes_entry_group(probes, index);
 	double timed_ns = probes_entry_ns(probes, index);
+	/* without its exits, or its return probe: a perf link of that cannot go alone, nor can a
+	 * part of a group */
+	bool counted =
+		!placed->stays && (placed->ret == PERFX_RETURN_EXIT ||
+				   (placed->ret == PERFX_RETURN_PROBE && !has_own_links(probes)));
 
+	emit_reduced(probes, index, counted ? PERFX_REDUCED_COUNTED : PERFX_REDUCED_REMOVED);
+	probes->detached_count += !counted + exit_probes_count(probes, index);
+	/* Calls are counted, not timed, from now on: by choice, so the missing times are no loss.
+	 * Also until the links are gone; calls that are open then have no end. */
+	placed->only_counted = true;
+	probes_only_count(probes, index);
+	probes_refresh_entry(probes, index);
+	if (exits)
+		links__detach_group(links, exits);
 	placed->expense.by_limit = everything;
-	if (can_be_counted(probes, index)) {
-		drop_exits(probes, index);
+	placed->expense.exits_ns = 0;
+	if (counted) {
 		if (timed_ns > 0)
 			placed->expense.entry_ns *= probes_entry_ns(probes, index) / timed_ns;
+		placed->expense.now = "only counted";
 	} else {
+		if (entry)
+			links__detach_group(links, entry);
 		placed->expense.entry_ns = 0;
-		leave_alone(probes, index);
+		placed->expense.now = "not traced";
+		placed->given_up = true;
+		placed->attached = false;
+		probes->functions_count--;
+		skipped_add(probes->skipped, function->name,
+			    why[everything][worth_now(probes, index) == WORTH_FLOPS]);
 	}
-	placed->expense.exits_ns = 0;
-	if (!probes_entry_group(probes, index))
+	if (!entry)
 		probes->attachments[function->module].outdated = true;
 }
 
@@ -313,24 +239,6 @@ void probes__reduce(struct probes *probes, size_t index, bool everything)
 			reduce_one(probes, i, everything);
 }
 
-/* Makes a file's links anew. Both sets are there for a moment, of which one takes effect. */
-static void refresh(struct probes *probes, size_t module)
-{
-	const struct plan_module *planned = &probes->plan->modules[module];
-	size_t end = planned->functions_first + planned->functions_count;
-
-	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++) {
-		struct placed *placed = &probes->placed[i];
-
-		if (!placed->attached || probes_entry_group(probes, i))
-			continue;
-		placed->stale = true;
-		placed->nests = false;
-	}
-	links__age_file(tracer__links(probes->tracer), planned->fd, false);
-	probes_reattach_module(probes, module);
-}
-
 void probes__apply_reductions(struct probes *probes)
 {
 	bool any = false;
@@ -338,14 +246,32 @@ void probes__apply_reductions(struct probes *probes)
 	for (size_t i = 0; i < probes->attachments_capacity; i++) {
 		if (!probes->attachments[i].outdated)
 			continue;
-		refresh(probes, i);
+		/* both sets of a file's links are there for a moment; one of them takes effect */
+		probes_age_ungrouped(probes, i);
+		FOR_EACH_PLACED(k, probes, i)
+		probes->placed[k].nests &= !probes->placed[k].stale;
+		probes_reattach_module(probes, i);
 		probes->attachments[i].outdated = false;
 		any = true;
 	}
 	if (any)
 		probes__open(probes);
-	for (size_t i = 0; i < probes->placed_count; i++)
-		say(probes, i);
+	for (size_t i = 0; i < probes->placed_count; i++) {
+		const struct plan_function *function = &probes->plan->functions[i];
+		struct placed *placed = &probes->placed[i];
+		struct text note = {0};
+
+		if (!placed->expense.now)
+			continue;
+		if (placed->expense.by_limit)
+			text_add(&note, "a higher --max-overhead keeps it");
+		else
+			text_printf(&note, "-F '%s:%s' keeps it",
+				    probes->plan->modules[function->module].base, function->name);
+		msg_reduced(function->name, placed->expense.now, text_peek(&note));
+		placed->expense.now = NULL;
+		text_clear(&note);
+	}
 }
 
 uint64_t probes__detached_count(const struct probes *probes)
@@ -353,42 +279,32 @@ uint64_t probes__detached_count(const struct probes *probes)
 	return probes->detached_count;
 }
 
-/* Takes a group's links away, as if its allocation probes had never been attached. */
-static void detach_group(struct probes *probes, uint32_t group)
-{
-	links__detach_group(tracer__links(probes->tracer), group);
-	for (size_t i = 0; i < probes->placed_count; i++) {
-		const struct plan_function *function = &probes->plan->functions[i];
-
-		if (function->role != PLAN_ALLOC_PROBE || probes_entry_group(probes, i) != group)
-			continue;
-		probes->placed[i].attached = false;
-	}
-}
-
-/* Attaches a group's allocation probes wherever their files are attached already. Earlier links of
- * the group are gone before, so that no allocation is counted by both. */
-static void attach_group(struct probes *probes, uint32_t group)
-{
-	const struct plan *plan = probes->plan;
-
-	links__wait(tracer__links(probes->tracer));
-	for (size_t i = 0; i < probes->placed_count; i++)
-		if (plan->functions[i].role == PLAN_ALLOC_PROBE &&
-		    probes_entry_group(probes, i) == group)
-			probes->placed[i].stale = true;
-	probes_reattach(probes);
-}
-
+/* Attaches or removes a group's allocation probes, wherever their files are attached. */
 static void want(struct probes *probes, bool *wanted, bool now, uint32_t group)
 {
+	struct links *links = tracer__links(probes->tracer);
+
 	if (*wanted == now)
 		return;
 	*wanted = now;
+	/* earlier links of the group are gone before, so that no allocation is counted by both */
 	if (now)
-		attach_group(probes, group);
+		links__wait(links);
 	else
-		detach_group(probes, group);
+		links__detach_group(links, group);
+	for (size_t i = 0; i < probes->placed_count; i++) {
+		struct placed *placed = &probes->placed[i];
+
+		if (probes->plan->functions[i].role != PLAN_ALLOC_PROBE ||
+		    probes_entry_group(probes, i) != group)
+			continue;
+		if (now)
+			placed->stale = true;
+		else
+			placed->attached = false;
+	}
+	if (now)
+		probes_reattach(probes);
 }
 
 void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool allocations,

@@ -4,6 +4,7 @@
 #include "attach/perf_links.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "proc/process.h"
 
@@ -158,34 +159,19 @@ pid_t detaching_pid(void)
 	return detaching.pid;
 }
 
-static int compare_int(const void *left, const void *right)
-{
-	const int *a = left, *b = right;
+ORDER(compare_int, int, ASCENDING(*a, *b))
 
-	return (*a > *b) - (*a < *b);
-}
-
-/* The descriptors that the forked process needs, ascending; NULL: out of memory. */
-static int *needed_descriptors(const struct link *links, size_t count, int events_fd, int go_fd)
-{
-	int *fds = calloc(count + 2, sizeof(*fds));
-
-	for (size_t i = 0; fds && i < count; i++)
-		fds[i] = links[i].fd;
-	if (!fds)
-		return NULL;
-	fds[count] = events_fd;
-	fds[count + 1] = go_fd;
-	qsort(fds, count + 2, sizeof(*fds), compare_int);
-	return fds;
-}
-
-/* Another process may wait until the last descriptor of a pipe or socket is closed. */
-static void close_other_descriptors(const int *needed, size_t count)
+/* Closes the links and exits. Makes only system calls: another thread of the parent may have held a
+ * lock of the C library when the process was forked. needed: the descriptors to keep, ascending. */
+static _Noreturn void close_and_exit(const struct closing *closing, const int *needed, int go_fd)
 {
 	unsigned from = 0;
+	char nothing;
 
-	for (size_t i = 0; i < count; i++) {
+	setsid();
+	(void)!chdir("/");
+	/* another process may wait until the last descriptor of a pipe or socket is closed */
+	for (size_t i = 0; i < closing->count + 2; i++) {
 		if (needed[i] < 0)
 			continue;
 		if ((unsigned)needed[i] > from)
@@ -193,17 +179,6 @@ static void close_other_descriptors(const int *needed, size_t count)
 		from = (unsigned)needed[i] + 1;
 	}
 	close_range(from, ~0u, 0);
-}
-
-/* Makes only system calls: another thread of the parent may have held a lock of the C library when
- * the process was forked. */
-static _Noreturn void close_and_exit(const struct closing *closing, const int *needed, int go_fd)
-{
-	char nothing;
-
-	setsid();
-	(void)!chdir("/");
-	close_other_descriptors(needed, closing->count + 2);
 	/* the end of the pipe: the parent has closed its descriptors */
 	while (read(go_fd, &nothing, 1) < 0 && errno == EINTR)
 		;
@@ -214,45 +189,39 @@ static _Noreturn void close_and_exit(const struct closing *closing, const int *n
 	_exit(0);
 }
 
-/* Forks the process that closes the links. It blocks all signals, so Ctrl-C does not end it. */
-static pid_t fork_closing(const struct closing *closing, const int *needed, int go_fd)
-{
-	sigset_t all, before;
-	pid_t pid;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pid = fork();
-	if (!pid)
-		close_and_exit(closing, needed, go_fd);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return pid;
-}
-
-/* Closes the links in a forked process. False: it could not be started. */
+/* Closes the links in a forked process, which blocks all signals, so that Ctrl-C does not end it.
+ * False: it could not be started. */
 static bool close_in_child(const struct closing *closing)
 {
-	int *needed = NULL, go[2];
+	int *needed = calloc(closing->count + 2, sizeof(*needed)), go[2] = {-1, -1};
 	void *page = MAP_FAILED;
+	sigset_t all, before;
 
 	detaching_wait(-1);
-	if (pipe2(go, O_CLOEXEC))
-		return false;
-	needed = needed_descriptors(closing->links, closing->count,
-				    closing->events ? perf_events__fd(closing->events) : -1, go[0]);
-	if (needed)
+	if (needed && !pipe2(go, O_CLOEXEC))
 		page = mmap(NULL, sizeof(*detaching.closed), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (page != MAP_FAILED) {
+		for (size_t i = 0; i < closing->count; i++)
+			needed[i] = closing->links[i].fd;
+		needed[closing->count] = closing->events ? perf_events__fd(closing->events) : -1;
+		needed[closing->count + 1] = go[0];
+		qsort(needed, closing->count + 2, sizeof(*needed), compare_int);
 		detaching.closed = page;
 		detaching.count = closing->count;
 		detaching.begun_ns = clock_monotonic_ns();
-		detaching.pid = fork_closing(closing, needed, go[0]);
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		detaching.pid = fork();
+		if (!detaching.pid)
+			close_and_exit(closing, needed, go[0]);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	}
 	for (size_t i = 0; detaching.pid > 0 && i < closing->count; i++)
 		close(closing->links[i].fd);
-	close(go[0]);
-	close(go[1]);
+	for (int i = 0; i < 2; i++)
+		if (go[i] >= 0)
+			close(go[i]);
 	free(needed);
 	if (detaching.pid > 0)
 		return true;
@@ -273,7 +242,7 @@ struct link_closer {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct link *waiting;
-	size_t count, capacity;
+	size_t waiting_count, waiting_capacity;
 	size_t waiters; /* threads that wait until all are closed */
 	bool busy, held, ends;
 };
@@ -293,12 +262,12 @@ static void close_next(struct link_closer *closer)
 	size_t count = 1;
 
 	if (has_time(closer)) {
-		one = closer->waiting[--closer->count];
+		one = closer->waiting[--closer->waiting_count];
 	} else {
 		links = closer->waiting;
-		count = closer->count;
+		count = closer->waiting_count;
 		closer->waiting = NULL;
-		closer->count = closer->capacity = 0;
+		closer->waiting_count = closer->waiting_capacity = 0;
 	}
 	pthread_mutex_unlock(&closer->lock);
 	link_close_all(links, count, closer->events);
@@ -312,8 +281,8 @@ static void *close_waiting(void *arg)
 	struct link_closer *closer = arg;
 
 	pthread_mutex_lock(&closer->lock);
-	while (closer->count || !closer->ends) {
-		closer->busy = closer->count && !(closer->held && has_time(closer));
+	while (closer->waiting_count || !closer->ends) {
+		closer->busy = closer->waiting_count && !(closer->held && has_time(closer));
 		if (closer->busy) {
 			close_next(closer);
 		} else {
@@ -347,52 +316,10 @@ static int link_closer__add(struct link_closer *closer, struct link link)
 	int err;
 
 	pthread_mutex_lock(&closer->lock);
-	err = grow_array(&closer->waiting, &closer->capacity, closer->count + 1,
-			 sizeof(*closer->waiting));
-	if (!err)
-		closer->waiting[closer->count++] = link;
+	err = LIST_ADD(closer->waiting, link);
 	pthread_cond_broadcast(&closer->changed);
 	pthread_mutex_unlock(&closer->lock);
 	return err;
-}
-
-/* Closes the waiting links in a forked process; if it cannot be started, the thread closes them. */
-static void link_closer__close_in_child(struct link_closer *closer)
-{
-	struct closing closing;
-
-	pthread_mutex_lock(&closer->lock);
-	closing = (struct closing){
-		.links = closer->waiting, .count = closer->count, .events = closer->events};
-	if (closing.count && close_in_child(&closing))
-		closer->count = 0;
-	pthread_mutex_unlock(&closer->lock);
-}
-
-/* Until all are closed. */
-static void link_closer__wait(struct link_closer *closer)
-{
-	if (!closer)
-		return;
-	pthread_mutex_lock(&closer->lock);
-	closer->waiters++;
-	pthread_cond_broadcast(&closer->changed);
-	while (closer->count || closer->busy)
-		pthread_cond_wait(&closer->changed, &closer->lock);
-	closer->waiters--;
-	pthread_mutex_unlock(&closer->lock);
-}
-
-static bool link_closer__is_busy(struct link_closer *closer)
-{
-	bool busy;
-
-	if (!closer)
-		return false;
-	pthread_mutex_lock(&closer->lock);
-	busy = closer->count || closer->busy;
-	pthread_mutex_unlock(&closer->lock);
-	return busy;
 }
 
 /* While links are made, perf-event links are not closed, because the kernel takes the same lock for
@@ -464,7 +391,7 @@ struct kept_link {
 struct links {
 	struct links_options options;
 	struct kept_link *kept;
-	size_t count, capacity;
+	size_t kept_count, kept_capacity;
 	struct perf_events *events;	      /* NULL: not PERFX_LINK_PERF */
 	struct link_closer *closer;	      /* NULL: they are closed at once */
 	uint32_t gate_links[PERFX_MAX_GATES]; /* by place: how many lead through it */
@@ -492,13 +419,13 @@ struct links *links__new(const struct links_options *options)
 /* Keeps a link that has been made; one that finds no room is closed. */
 static int keep_link(struct links *links, struct link link, const struct link_tag *tag)
 {
-	if (grow_array(&links->kept, &links->capacity, links->count + 1, sizeof(*links->kept))) {
+	int err = LIST_ADD(links->kept, (struct kept_link){link, *tag});
+
+	if (err)
 		close_one(&link, links->events);
-		return -ENOMEM;
-	}
-	links->kept[links->count++] = (struct kept_link){link, *tag};
-	links->gate_links[tag->gate % PERFX_MAX_GATES]++;
-	return 0;
+	else
+		links->gate_links[tag->gate % PERFX_MAX_GATES]++;
+	return err;
 }
 
 /* Descriptors left for files of /proc, ELF files and captures. */
@@ -554,7 +481,7 @@ static int make_link(struct links *links, const struct attach_way *way,
 		link->fd = link_event(links->events, &request, &link->event);
 		break;
 	case PERFX_LINK_SINGLE:
-		link->fd = links->count < SINGLE_LINKS_MAX ? link_single(&request) : -ENOSPC;
+		link->fd = links->kept_count < SINGLE_LINKS_MAX ? link_single(&request) : -ENOSPC;
 		break;
 	case PERFX_LINK_INVALID:
 		return -EINVAL;
@@ -594,12 +521,6 @@ static void attach_together(struct links *links, const struct attach_way *way,
 			points[i]->err = err;
 }
 
-static void fail_points(struct attach_point **points, size_t count, int err)
-{
-	for (size_t i = 0; i < count; i++)
-		points[i]->err = err;
-}
-
 static void attach_way(struct links *links, struct attach_way *way, enum tracer_program program,
 		       enum perfx_link kind, struct attach_point **points, size_t count)
 {
@@ -609,21 +530,18 @@ static void attach_way(struct links *links, struct attach_way *way, enum tracer_
 	if (!count)
 		return;
 	way->program = links->options.program(links->options.tracer, program);
-	if (!way->program) {
-		fail_points(points, count, -EOPNOTSUPP);
-		return;
-	}
-	numbers = calloc(count * 3, sizeof(*numbers));
-	if (!numbers) {
-		fail_points(points, count, -ENOMEM);
-		return;
-	}
-	for (size_t i = 0; i < count; i++)
-		numbers[i] = points[i]->offset;
-	link_warm_pages(way->file_fd, numbers, count);
 	way->kind = kind;
-	for (size_t i = 0; i < count; i += together)
-		attach_together(links, way, points + i, together, numbers);
+	numbers = calloc(count * 3, sizeof(*numbers));
+	for (size_t i = 0; i < count; i++) {
+		points[i]->err = !way->program ? -EOPNOTSUPP : numbers ? 0 : -ENOMEM;
+		if (numbers)
+			numbers[i] = points[i]->offset;
+	}
+	if (way->program && numbers) {
+		link_warm_pages(way->file_fd, numbers, count);
+		for (size_t i = 0; i < count; i += together)
+			attach_together(links, way, points + i, together, numbers);
+	}
 	free(numbers);
 }
 
@@ -640,82 +558,44 @@ static bool in_batch(const struct attach_point *point, const struct batch *batch
 	       point->by_return == batch->by_return && point->group == batch->group;
 }
 
-/* A batch's points as pointers into the caller's array; those that failed are left out. */
-static size_t select_points(struct attach_point *points, size_t count, const struct batch *batch,
-			    struct attach_point **selected)
+/* Attaches the points of a batch but those that have failed. selected: room for so many. */
+static void attach_batch(struct links *links, struct attach_way *way, const struct batch *batch,
+			 struct attach_point *points, size_t count, struct attach_point **selected)
 {
-	size_t n = 0;
+	enum perfx_link return_link = links->options.return_link;
+	enum tracer_program hit = batch->is_alloc_probe	 ? PROGRAM_MEMORY_HIT
+				  : batch->is_annotation ? PROGRAM_ANNOTATION
+							 : PROGRAM_HIT;
+	size_t n = 0, entered = 0;
 
 	for (size_t i = 0; i < count; i++)
 		if (in_batch(&points[i], batch) && !points[i].err)
 			selected[n++] = &points[i];
-	return n;
-}
-
-static void attach_hits(struct links *links, struct attach_way *way, const struct batch *batch,
-			struct attach_point **points, size_t count)
-{
-	enum tracer_program program = batch->is_alloc_probe  ? PROGRAM_MEMORY_HIT
-				      : batch->is_annotation ? PROGRAM_ANNOTATION
-							     : PROGRAM_HIT;
-
-	way->at_return = false;
-	attach_way(links, way, program, links->options.hit_link, points, count);
-}
-
-/* Entry and return: by one session, or by two links. */
-static void attach_returns(struct links *links, struct attach_way *way, const struct batch *batch,
-			   struct attach_point **points, size_t count)
-{
-	size_t n = 0;
-
-	if (links->options.return_link == PERFX_LINK_SESSION) {
-		attach_way(links, way,
-			   batch->is_alloc_probe ? PROGRAM_MEMORY_SESSION : PROGRAM_SESSION,
-			   PERFX_LINK_SESSION, points, count);
-		return;
-	}
-	/* returns first: an entry without its return would stay open */
-	way->at_return = true;
-	attach_way(links, way, batch->is_alloc_probe ? PROGRAM_MEMORY_RETURN : PROGRAM_RETURN,
-		   links->options.return_link, points, count);
-	for (size_t i = 0; i < count; i++)
-		if (!points[i]->err)
-			points[n++] = points[i];
-	attach_hits(links, way, batch, points, n);
-}
-
-static void attach_batch(struct links *links, struct attach_way *way, const struct batch *batch,
-			 struct attach_point *points, size_t count, struct attach_point **selected)
-{
-	size_t n = select_points(points, count, batch, selected);
-
 	way->tag.gate = batch->group ? way->groups_gate : way->plain_gate;
 	way->gate = (uint64_t)way->tag.gate << PERFX_COOKIE_GATE_SHIFT;
 	way->tag.is_alloc_probe = batch->is_alloc_probe;
 	way->tag.by_return = batch->by_return;
 	way->tag.group = batch->group;
-	if (batch->by_return)
-		attach_returns(links, way, batch, selected, n);
-	else
-		attach_hits(links, way, batch, selected, n);
-}
-
-/* Neighbours of one group. */
-static void attach_groups(struct links *links, struct attach_way *way, struct attach_point *points,
-			  size_t count, struct attach_point **selected)
-{
-	size_t n;
-
-	for (size_t i = 0; i < count; i += n) {
-		struct batch batch = {points[i].is_alloc_probe, points[i].is_annotation,
-				      points[i].by_return, points[i].group};
-
-		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
-			;
-		if (batch.group)
-			attach_batch(links, way, &batch, &points[i], n, selected);
+	/* entry and return: by one session, or by two links */
+	if (batch->by_return && return_link == PERFX_LINK_SESSION) {
+		attach_way(links, way,
+			   batch->is_alloc_probe ? PROGRAM_MEMORY_SESSION : PROGRAM_SESSION,
+			   return_link, selected, n);
+		return;
 	}
+	if (batch->by_return) {
+		/* returns first: an entry without its return would stay open */
+		way->at_return = true;
+		attach_way(links, way,
+			   batch->is_alloc_probe ? PROGRAM_MEMORY_RETURN : PROGRAM_RETURN,
+			   return_link, selected, n);
+		for (size_t i = 0; i < n; i++)
+			if (!selected[i]->err)
+				selected[entered++] = selected[i];
+		n = entered;
+	}
+	way->at_return = false;
+	attach_way(links, way, hit, links->options.hit_link, selected, n);
 }
 
 size_t links__attach(struct links *links, const struct attach_target *target,
@@ -728,15 +608,23 @@ size_t links__attach(struct links *links, const struct attach_target *target,
 				 .groups_gate = target->groups_gate,
 				 .tag = {.born = target->born, .file_fd = target->file_fd}};
 	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
-	size_t attached = 0;
+	size_t attached = 0, n;
 
 	for (size_t i = 0; i < count; i++)
 		points[i].err = selected ? 0 : -ENOMEM;
 	if (!selected)
 		return 0;
 	link_closer__hold(links->closer, true);
-	/* groups hold exits, which come before their entries */
-	attach_groups(links, &way, points, count, selected);
+	/* neighbours of one group: groups hold exits, which come before their entries */
+	for (size_t i = 0; i < count; i += n) {
+		struct batch batch = {points[i].is_alloc_probe, points[i].is_annotation,
+				      points[i].by_return, points[i].group};
+
+		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
+			;
+		if (batch.group)
+			attach_batch(links, &way, &batch, &points[i], n, selected);
+	}
 	for (int i = 0; i < 5; i++) {
 		struct batch batch = {
 			.is_alloc_probe = i & 1, .by_return = i & 2, .is_annotation = i & 4};
@@ -750,133 +638,134 @@ size_t links__attach(struct links *links, const struct attach_target *target,
 	return attached;
 }
 
-/* A gate without links is closed, and free for reuse. */
-static void leave_gate(struct links *links, uint32_t gate)
-{
-	uint32_t place = gate % PERFX_MAX_GATES;
-
-	if (!--links->gate_links[place] && gate != PERFX_GATE_NONE)
-		__atomic_store_n(&links->options.gates[place], 0, __ATOMIC_SEQ_CST);
-}
-
-/* Takes the wanted links off the list and hands them to the closer. */
-static void release(struct links *links, bool (*wanted)(const struct link_tag *tag, uint32_t which),
-		    uint32_t which)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < links->count; i++) {
-		const struct kept_link *link = &links->kept[i];
-
-		if (wanted(&link->tag, which)) {
-			leave_gate(links, link->tag.gate);
-			if (!links->closer || link_closer__add(links->closer, link->link))
-				close_one(&link->link, links->events);
-		} else {
-			links->kept[kept++] = *link;
-		}
-	}
-	links->count = kept;
-}
-
-/* The same, and waits until they are closed. */
-static void detach(struct links *links, bool (*wanted)(const struct link_tag *tag, uint32_t which),
-		   uint32_t which)
-{
-	release(links, wanted, which);
-	link_closer__wait(links->closer);
-}
-
-static bool any_link(const struct link_tag *tag, uint32_t which)
-{
-	(void)tag;
-	(void)which;
-	return true;
-}
-
-static bool by_return(const struct link_tag *tag, uint32_t which)
-{
-	(void)which;
-	return tag->by_return && !tag->is_alloc_probe;
-}
-
-static bool of_group(const struct link_tag *tag, uint32_t group)
-{
-	return tag->group == group;
-}
-
-static bool is_old(const struct link_tag *tag, uint32_t which)
-{
-	(void)which;
-	return tag->old;
-}
-
-static bool of_process(const struct link_tag *tag, uint32_t born)
-{
-	return tag->born == born;
-}
-
-static bool of_file(const struct link_tag *tag, uint32_t file_fd)
-{
-	return tag->file_fd == (int)file_fd;
-}
-
-void links__detach_later(struct links *links)
-{
-	release(links, any_link, 0);
-}
-
-void links__detach_returns(struct links *links)
-{
-	detach(links, by_return, 0);
-}
-
-void links__detach_file(struct links *links, int file_fd)
-{
-	detach(links, of_file, (uint32_t)file_fd);
-}
-
-void links__age_file(struct links *links, int file_fd, bool groups)
-{
-	for (size_t i = 0; i < links->count; i++) {
-		struct link_tag *tag = &links->kept[i].tag;
-
-		tag->old = tag->old || (tag->file_fd == file_fd && (groups || !tag->group));
-	}
-}
-
 void links__wait(struct links *links)
 {
-	link_closer__wait(links->closer);
+	struct link_closer *closer = links->closer;
+
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	closer->waiters++;
+	pthread_cond_broadcast(&closer->changed);
+	while (closer->waiting_count || closer->busy)
+		pthread_cond_wait(&closer->changed, &closer->lock);
+	closer->waiters--;
+	pthread_mutex_unlock(&closer->lock);
 }
 
 bool links__are_closing(const struct links *links)
 {
-	return link_closer__is_busy(links->closer);
+	struct link_closer *closer = links->closer;
+	bool busy;
+
+	if (!closer)
+		return false;
+	pthread_mutex_lock(&closer->lock);
+	busy = closer->waiting_count || closer->busy;
+	pthread_mutex_unlock(&closer->lock);
+	return busy;
+}
+
+enum links_wanted { ALL, BY_RETURN, OF_GROUP, BELOW_GROUP, OF_PROCESS, OF_FILE, OLD };
+
+static bool is_wanted(const struct link_tag *tag, enum links_wanted wanted, uint32_t which)
+{
+	switch (wanted) {
+	case ALL:
+		return true;
+	case BY_RETURN:
+		return tag->by_return && !tag->is_alloc_probe;
+	case OF_GROUP:
+		return tag->group == which;
+	case BELOW_GROUP:
+		return tag->group < which;
+	case OF_PROCESS:
+		return tag->born == which;
+	case OF_FILE:
+		return tag->file_fd == (int)which;
+	case OLD:
+		return tag->old;
+	}
+	return false;
+}
+
+/* Takes the wanted links off the list and hands them to the closer. A gate without links is closed,
+ * and free for reuse. */
+static void release(struct links *links, enum links_wanted wanted, uint32_t which)
+{
+	size_t count = 0;
+
+	FOR_EACH (kept, links->kept) {
+		uint32_t gate = kept->tag.gate, place = gate % PERFX_MAX_GATES;
+
+		if (!is_wanted(&kept->tag, wanted, which)) {
+			links->kept[count++] = *kept;
+			continue;
+		}
+		if (!--links->gate_links[place] && gate != PERFX_GATE_NONE)
+			__atomic_store_n(&links->options.gates[place], 0, __ATOMIC_SEQ_CST);
+		if (!links->closer || link_closer__add(links->closer, kept->link))
+			close_one(&kept->link, links->events);
+	}
+	links->kept_count = count;
+}
+
+/* The same, and waits until they are closed. */
+static void detach(struct links *links, enum links_wanted wanted, uint32_t which)
+{
+	release(links, wanted, which);
+	links__wait(links);
+}
+
+void links__detach_later(struct links *links)
+{
+	release(links, ALL, 0);
+}
+
+void links__detach_returns(struct links *links)
+{
+	detach(links, BY_RETURN, 0);
+}
+
+void links__detach_file(struct links *links, int file_fd)
+{
+	detach(links, OF_FILE, (uint32_t)file_fd);
+}
+
+void links__age_file(struct links *links, int file_fd, bool groups)
+{
+	FOR_EACH (kept, links->kept)
+		kept->tag.old |= kept->tag.file_fd == file_fd && (groups || !kept->tag.group);
 }
 
 void links__detach_group(struct links *links, uint32_t group)
 {
-	release(links, of_group, group);
-}
-
-static bool is_below(const struct link_tag *tag, uint32_t group)
-{
-	return tag->group < group;
+	release(links, OF_GROUP, group);
 }
 
 bool links__end(struct links *links, uint32_t kept_from)
 {
+	struct link_closer *closer = links->closer;
+	struct closing closing;
+
 	if (!closes_in_series(links->options.hit_link)) {
-		detach(links, is_below, kept_from);
+		detach(links, BELOW_GROUP, kept_from);
 		return true;
 	}
-	/* while held, the closer's thread closes no link, so the process can close all */
-	link_closer__hold(links->closer, true);
-	release(links, any_link, 0);
-	if (links->closer)
-		link_closer__close_in_child(links->closer);
-	link_closer__hold(links->closer, false);
+	/* while held, the closer's thread closes no link, so the process can close all; if it
+	 * cannot be started, the thread closes them */
+	link_closer__hold(closer, true);
+	release(links, ALL, 0);
+	if (closer) {
+		pthread_mutex_lock(&closer->lock);
+		closing = (struct closing){.links = closer->waiting,
+					   .count = closer->waiting_count,
+					   .events = closer->events};
+		if (closing.count && close_in_child(&closing))
+			closer->waiting_count = 0;
+		pthread_mutex_unlock(&closer->lock);
+	}
+	link_closer__hold(closer, false);
 	return false;
 }
 
@@ -887,7 +776,7 @@ void links__free(struct links *links)
 	if (closes_in_series(links->options.hit_link))
 		links__end(links, 0);
 	else
-		detach(links, any_link, 0);
+		detach(links, ALL, 0);
 	link_closer__free(links->closer);
 	perf_events__free(links->events);
 	free(links->kept);
@@ -896,7 +785,7 @@ void links__free(struct links *links)
 
 void links__release(struct links *links, uint32_t born)
 {
-	release(links, of_process, born);
+	release(links, OF_PROCESS, born);
 }
 
 uint32_t links__new_gate(struct links *links)
@@ -926,18 +815,19 @@ bool links__turn_gates(struct links *links)
 {
 	bool any_old = false;
 
-	for (size_t i = 0; i < links->count; i++)
-		if (links->kept[i].tag.old) {
-			set_gate(links, links->kept[i].tag.gate, PERFX_GATE_CLOSES);
-			any_old = true;
-		}
+	FOR_EACH (kept, links->kept) {
+		if (!kept->tag.old)
+			continue;
+		set_gate(links, kept->tag.gate, PERFX_GATE_CLOSES);
+		any_old = true;
+	}
 	__atomic_store_n(links->options.gates_turned, 1, __ATOMIC_SEQ_CST);
 	return any_old;
 }
 
 void links__end_turn(struct links *links)
 {
-	release(links, is_old, 0);
+	release(links, OLD, 0);
 	for (size_t i = 0; i < PERFX_MAX_GATES; i++)
 		if (links->options.gates[i] >> 32 == PERFX_GATE_OPENS)
 			set_gate(links, (uint32_t)links->options.gates[i], 0);

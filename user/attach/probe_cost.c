@@ -53,15 +53,6 @@ static double exits_cost_ns(const struct probes *probes, size_t index, uint64_t 
 	return ns;
 }
 
-static double function_cost_ns(const struct probes *probes, size_t index)
-{
-	uint64_t exit_hits;
-
-	return (double)tracer__hits(probes->tracer, probes->placed[index].entry) *
-		       probes_entry_ns(probes, index) +
-	       exits_cost_ns(probes, index, &exit_hits);
-}
-
 void probes__measure_cost(struct probes *probes, double kept)
 {
 	for (size_t i = 0; i < probes->placed_count; i++) {
@@ -95,30 +86,20 @@ struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum per
 	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 		const struct placed *placed = &probes->placed[i];
-		uint64_t hits;
+		uint64_t hits, exit_hits;
 
 		if (function->role != PLAN_ALLOC_PROBE || function->alloc_probe.domain != domain ||
 		    !placed->entry)
 			continue;
 		hits = tracer__hits(probes->tracer, placed->entry);
-		if (is_free(function))
-			cost.frees_count += hits;
-		else
-			cost.allocations_count += hits;
+		*(is_free(function) ? &cost.frees_count : &cost.allocations_count) += hits;
 		cost.trap_ns +=
 			(double)hits * calibration_entry_ns(probes->hit_costs.calibration,
 							    placed->entry_site.kind, placed->ret);
-		cost.cost_ns += function_cost_ns(probes, i);
+		cost.cost_ns += (double)hits * probes_entry_ns(probes, i) +
+				exits_cost_ns(probes, i, &exit_hits);
 	}
 	return cost;
-}
-
-/* Sites that were given up are INVALID and do not count, though they may have been hit before. */
-static bool is_entry(const struct perfx_probe *probe)
-{
-	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
-	       probe->kind == PERFX_PROBE_RETURN ||
-	       (probe->kind == PERFX_PROBE_ANNOTATION && probe->condition == ANNOTATION_BEGINS);
 }
 
 /* Emits the hits of one probe since the last time. Returns all of its hits. */
@@ -134,9 +115,9 @@ static uint64_t report_hits(struct probes *probes, uint32_t probe, double cost_n
 	return hits;
 }
 
-static void report_background(struct probes *probes)
+uint64_t probes__report_hits(struct probes *probes)
 {
-	uint64_t ns[TRACER_BACKGROUNDS];
+	uint64_t entries = 0, ns[TRACER_BACKGROUNDS];
 
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++)
 		ns[i] = (uint64_t)probes__background_ns(probes, i);
@@ -144,17 +125,10 @@ static void report_background(struct probes *probes)
 		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_BACKGROUND,
 			  ((struct perfx_background){.samples_ns = ns[TRACER_SAMPLES],
 						     .waits_ns = ns[TRACER_SWITCHES]}));
-}
-
-uint64_t probes__report_hits(struct probes *probes)
-{
-	uint64_t entries = 0;
-
-	report_background(probes);
-
 	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 		const struct placed *placed = &probes->placed[i];
+		const struct perfx_probe *entry;
 		uint64_t hits;
 
 		if (placed->old_entry)
@@ -163,7 +137,13 @@ uint64_t probes__report_hits(struct probes *probes)
 		if (!placed->entry)
 			continue;
 		hits = report_hits(probes, placed->entry, probes_entry_ns(probes, i));
-		if (is_entry(tracer__probe(probes->tracer, placed->entry)))
+		entry = tracer__probe(probes->tracer, placed->entry);
+		/* sites that were given up are INVALID and do not count, though they may have been
+		 * hit before */
+		if (entry->kind == PERFX_PROBE_COUNT || entry->kind == PERFX_PROBE_ENTRY ||
+		    entry->kind == PERFX_PROBE_RETURN ||
+		    (entry->kind == PERFX_PROBE_ANNOTATION &&
+		     entry->condition == ANNOTATION_BEGINS))
 			entries += hits;
 		for (size_t k = 0; k < placed->exits_count; k++)
 			report_hits(probes, placed->first_exit + (uint32_t)k,

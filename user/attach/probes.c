@@ -111,49 +111,26 @@ static size_t exit_points(struct probes *probes, size_t index, struct attach_poi
 	return n;
 }
 
-/* Are its exits attached with its entry? When a function that nests is attached anew, its exits
- * are still there. */
-static bool has_exit_points(const struct placed *placed)
-{
-	return placed->ret == PERFX_RETURN_EXIT && !(placed->nests && placed->stale);
-}
-
-/* Is its entry on a link of return probes? */
-static bool enters_by_return(const struct placed *placed)
-{
-	return placed->ret == PERFX_RETURN_PROBE || (placed->nests && !placed->stale);
-}
-
-/* The points of one function, exits first: an entry must never be open before its exits are. */
+/* The points of one function, exits first: an entry must never be open before its exits are. When a
+ * function that nests is attached anew, its exits are still there, and its entry was on a link of
+ * return probes. */
 static size_t points_of(struct probes *probes, size_t index, struct attach_point *points)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
-	size_t n = has_exit_points(placed) ? exit_points(probes, index, points) : 0;
+	size_t n = 0;
 
-	points[n++] =
-		(struct attach_point){.offset = site_offset(function, placed->entry_site.vaddr),
-				      .probe = placed->entry,
-				      .by_return = enters_by_return(placed),
-				      .semaphore = plan_semaphore(function),
-				      .is_alloc_probe = function->role == PLAN_ALLOC_PROBE,
-				      .is_annotation = plan_is_annotation(function),
-				      .group = probes_entry_group(probes, index)};
+	if (placed->ret == PERFX_RETURN_EXIT && !(placed->nests && placed->stale))
+		n = exit_points(probes, index, points);
+	points[n++] = (struct attach_point){
+		.offset = site_offset(function, placed->entry_site.vaddr),
+		.probe = placed->entry,
+		.by_return = placed->ret == PERFX_RETURN_PROBE || (placed->nests && !placed->stale),
+		.semaphore = plan_semaphore(function),
+		.is_alloc_probe = function->role == PLAN_ALLOC_PROBE,
+		.is_annotation = plan_is_annotation(function),
+		.group = probes_entry_group(probes, index)};
 	return n;
-}
-
-/* How many points_of gives. */
-static size_t points_count(const struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	const struct placed *placed = &probes->placed[index];
-	size_t count = 1;
-
-	if (!has_exit_points(placed))
-		return count;
-	for (size_t i = 0; i < function->site.exits_count; i++)
-		count += !placed_enters_at(placed, &function->site.exits[i]);
-	return count;
 }
 
 /* Of the instruction, whosever it is. */
@@ -186,26 +163,6 @@ static const char *attach_error(int err)
 	}
 }
 
-/* One function's probes did not all attach. */
-static void settle_failure(struct probes *probes, size_t index, bool is_all_processes,
-			   const struct attach_point *points, size_t count)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	const struct placed *placed = &probes->placed[index];
-	const struct attach_point *entry = &points[count - 1];
-
-	if (entry->err) {
-		/* failures of single processes are reported together: note_failure */
-		if (!placed->attached &&
-		    !(function->role == PLAN_ALLOC_PROBE && placed->described) &&
-		    (is_all_processes || is_refusal(entry->err)))
-			skipped_add(probes->skipped, function->name, attach_error(entry->err));
-		return;
-	}
-	/* entered, but an exit is missing */
-	probes_only_count(probes, index);
-}
-
 /* The kernel refuses some first instructions (a lock prefix): the next safe one serves. */
 static bool try_other_entry(struct probes *probes, struct image *image, size_t index,
 			    const struct attach_target *target, struct attach_point *entry)
@@ -229,37 +186,43 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 	return !entry->err;
 }
 
+/* points: of one function, its entry last. */
 static void settle(struct probes *probes, size_t index, const struct attach_target *target,
 		   struct attach_point *points, size_t count)
 {
-	const struct plan_module *module =
-		&probes->plan->modules[probes->plan->functions[index].module];
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct plan_module *module = &probes->plan->modules[function->module];
+	struct placed *placed = &probes->placed[index];
 	struct attach_point *entry = &points[count - 1];
-	bool failed = false;
+	bool exits_failed = false;
 
 	/* not for allocation probes and annotations, which read arguments at the first site */
-	if (entry->err == -KERNEL_ENOTSUPP &&
-	    probes->plan->functions[index].role != PLAN_ALLOC_PROBE &&
-	    !plan_is_annotation(&probes->plan->functions[index])) {
+	if (entry->err == -KERNEL_ENOTSUPP && function->role != PLAN_ALLOC_PROBE &&
+	    !plan_is_annotation(function)) {
 		struct image *image = image__open(module->fd, module->path, "");
 
 		if (image)
 			try_other_entry(probes, image, index, target, entry);
 		image__free(image);
 	}
-	for (size_t i = 0; i < count; i++)
-		failed = failed || points[i].err;
-	if (failed)
-		settle_failure(probes, index, !target->born, points, count);
+	for (size_t i = 0; i + 1 < count; i++)
+		exits_failed |= points[i].err != 0;
 	if (entry->err) {
-		if (probes->placed[index].object_arg && !probes->placed[index].attached)
+		/* failures of single processes are reported together: note_failure */
+		if (!placed->attached &&
+		    !(function->role == PLAN_ALLOC_PROBE && placed->described) &&
+		    (!target->born || is_refusal(entry->err)))
+			skipped_add(probes->skipped, function->name, attach_error(entry->err));
+		if (placed->object_arg && !placed->attached)
 			probes__want_workers(probes);
 		return;
 	}
-	if (probes->plan->functions[index].role != PLAN_ALLOC_PROBE)
-		probes->functions_count += !probes->placed[index].attached;
-	probes->placed[index].attached = true;
-	if (probes->placed[index].object_arg && probes->plan->options.cost_model)
+	if (exits_failed)
+		probes_only_count(probes, index);
+	if (function->role != PLAN_ALLOC_PROBE)
+		probes->functions_count += !placed->attached;
+	placed->attached = true;
+	if (placed->object_arg && probes->plan->options.cost_model)
 		tracer__read_objects(probes->tracer, true);
 }
 
@@ -281,11 +244,10 @@ static bool is_spared(const struct probes *probes, size_t index)
 /* The gate for links of a file that are being made for a process. */
 static uint32_t gate_of(struct probes *probes, struct opening opening)
 {
-	for (size_t i = 0; i < probes->openings_count; i++)
-		if (probes->openings[i].born == opening.born &&
-		    probes->openings[i].module == opening.module &&
-		    probes->openings[i].of_groups == opening.of_groups)
-			return probes->openings[i].gate;
+	FOR_EACH (open, probes->openings)
+		if (open->born == opening.born && open->module == opening.module &&
+		    open->of_groups == opening.of_groups)
+			return open->gate;
 	if (GROW_BY_ONE(probes->openings))
 		return PERFX_GATE_NONE;
 	opening.gate = links__new_gate(tracer__links(probes->tracer));
@@ -297,8 +259,7 @@ void probes__open(struct probes *probes)
 {
 	struct links *links = tracer__links(probes->tracer);
 
-	for (size_t i = 0; i < probes->openings_count; i++) {
-		const struct opening *opening = &probes->openings[i];
+	FOR_EACH (opening, probes->openings) {
 		struct attachment *attachment = &probes->attachments[opening->module];
 
 		links__open_gate(links, opening->gate);
@@ -394,16 +355,6 @@ static bool is_wanted(const struct probes *probes, size_t index, bool only_stale
 	       (function->role != PLAN_ALLOC_PROBE || probes_alloc_wanted(probes, function));
 }
 
-/* Gives a function its place and its points; returns how many, 0: there is no place. */
-static size_t prepare(struct probes *probes, size_t index, struct attach_point *points)
-{
-	probes->placed[index].stays = probes->placed[index].stays || probes->only;
-	if (!probes_place(probes, index))
-		return points_of(probes, index, points);
-	skipped_add(probes->skipped, probes->plan->functions[index].name, attach_error(-ENOSPC));
-	return 0;
-}
-
 /* counts: points of each function of the module. */
 static void settle_all(struct probes *probes, size_t module, const struct attach_target *target,
 		       struct attach_point *points, const size_t *counts)
@@ -444,11 +395,20 @@ static void attach_functions(struct probes *probes, size_t module,
 	size_t *counts = calloc(planned->functions_count + 1, sizeof(*counts));
 
 	for (size_t i = 0; i < planned->functions_count; i++)
-		points_max += points_count(probes, planned->functions_first + i);
+		points_max +=
+			1 + probes->plan->functions[planned->functions_first + i].site.exits_count;
 	points = calloc(points_max, sizeof(*points));
 	for (size_t i = 0; points && counts && i < planned->functions_count; i++) {
-		if (is_wanted(probes, planned->functions_first + i, only_stale))
-			counts[i] = prepare(probes, planned->functions_first + i, points + count);
+		size_t index = planned->functions_first + i;
+
+		if (!is_wanted(probes, index, only_stale))
+			continue;
+		probes->placed[index].stays |= probes->only != NULL;
+		if (probes_place(probes, index))
+			skipped_add(probes->skipped, probes->plan->functions[index].name,
+				    attach_error(-ENOSPC));
+		else
+			counts[i] = points_of(probes, index, points + count);
 		count += counts[i];
 	}
 	if (count) {
@@ -535,18 +495,17 @@ void probes__release(struct probes *probes, uint32_t born)
 
 static void forget_attachment(struct probes *probes, size_t module)
 {
-	const struct plan_module *planned = &probes->plan->modules[module];
-	size_t end = planned->functions_first + planned->functions_count;
+	struct attachment *attachment = &probes->attachments[module];
 
-	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++) {
+	FOR_EACH_PLACED(i, probes, module)
+	{
 		if (probes->plan->functions[i].role != PLAN_ALLOC_PROBE)
 			probes->functions_count -= probes->placed[i].attached;
 		probes->placed[i].attached = false;
 	}
-	probes->attachments[module].all_processes = false;
-	probes->attachments[module].by_process = false;
-	probes->attachments[module].processes_count = 0;
-	probes->attachments[module].opened_ns = 0;
+	attachment->all_processes = attachment->by_process = false;
+	attachment->processes_count = 0;
+	attachment->opened_ns = 0;
 }
 
 void probes__drop(struct probes *probes, size_t module)
@@ -565,11 +524,10 @@ void probes__renew(struct probes *probes, size_t module)
 
 size_t probes__attached_count(const struct probes *probes, size_t module)
 {
-	const struct plan_module *planned = &probes->plan->modules[module];
-	size_t end = planned->functions_first + planned->functions_count, count = 0;
+	size_t count = 0;
 
-	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++)
-		count += probes->placed[i].attached;
+	FOR_EACH_PLACED(i, probes, module)
+	count += probes->placed[i].attached;
 	return count;
 }
 
@@ -583,16 +541,14 @@ bool probes__go_by_process(const struct probes *probes)
 
 void probes_reattach_module(struct probes *probes, size_t module)
 {
-	const struct plan_module *planned = &probes->plan->modules[module];
 	struct attachment attachment = probes->attachments[module];
-	size_t end = planned->functions_first + planned->functions_count;
 
 	if (attachment.all_processes)
 		attach_functions(probes, module, &for_all_processes, true);
 	for (size_t i = 0; i < attachment.processes_count; i++)
 		attach_functions(probes, module, &attachment.processes[i], true);
-	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++)
-		probes->placed[i].stale = false;
+	FOR_EACH_PLACED(i, probes, module)
+	probes->placed[i].stale = false;
 }
 
 void probes_reattach(struct probes *probes)
@@ -615,37 +571,16 @@ void probes__attach_rest(struct probes *probes)
 	probes_reattach(probes);
 }
 
-static bool any_relies_on_c(const struct probes *probes)
+void probes_age_ungrouped(struct probes *probes, size_t module)
 {
-	for (size_t i = 0; i < probes->placed_count; i++)
-		if (probes->placed[i].relies_on_c)
-			return true;
-	return false;
-}
-
-static bool returns_by_probe(const struct probes *probes, size_t index)
-{
-	const struct placed *placed = &probes->placed[index];
-
-	return placed->attached && probes->plan->functions[index].role != PLAN_ALLOC_PROBE &&
-	       (placed->relies_on_c || placed->nests || placed->ret == PERFX_RETURN_PROBE);
-}
-
-/* Links of no group go through one gate with the file's others, which are made anew with them. */
-static void renew_ungrouped(struct probes *probes, size_t module)
-{
-	const struct plan_module *planned = &probes->plan->modules[module];
-	size_t end = planned->functions_first + planned->functions_count;
-
-	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++)
-		if (probes->placed[i].attached && !probes_entry_group(probes, i))
-			probes->placed[i].stale = true;
-	links__age_file(tracer__links(probes->tracer), planned->fd, false);
+	FOR_EACH_PLACED(i, probes, module)
+	if (probes->placed[i].attached && !probes_entry_group(probes, i))
+		probes->placed[i].stale = true;
+	links__age_file(tracer__links(probes->tracer), probes->plan->modules[module].fd, false);
 }
 
 static void distrust(struct probes *probes, size_t index)
 {
-	const struct plan_function *function = &probes->plan->functions[index];
 	struct links *links = tracer__links(probes->tracer);
 	struct placed *placed = &probes->placed[index];
 	uint32_t entry = probes_entry_group(probes, index);
@@ -654,7 +589,7 @@ static void distrust(struct probes *probes, size_t index)
 		links__detach_group(links, entry);
 		links__detach_group(links, probes_exits_group(probes, index));
 	} else {
-		renew_ungrouped(probes, function->module);
+		probes_age_ungrouped(probes, probes->plan->functions[index].module);
 	}
 	/* sessions decline the return from here on; the new links have an entry of their own */
 	if (placed->relies_on_c && placed->entry) {
@@ -670,17 +605,25 @@ static void distrust(struct probes *probes, size_t index)
 
 void probes__distrust_returns(struct probes *probes)
 {
-	const struct plan *plan = probes->plan;
+	const struct plan_function *functions = probes->plan->functions;
+	bool any = false;
 
-	if (match_plan(probes) || !any_relies_on_c(probes))
+	if (match_plan(probes))
+		return;
+	for (size_t i = 0; i < probes->placed_count; i++)
+		any |= probes->placed[i].relies_on_c;
+	if (!any)
 		return;
 	/* programs of other links cannot decline the return probe, so these links go first */
 	if (tracer__return_link(probes->tracer) != PERFX_LINK_SESSION)
 		links__detach_returns(tracer__links(probes->tracer));
 	for (size_t i = 0; i < probes->placed_count; i++) {
-		if (returns_by_probe(probes, i))
+		struct placed *placed = &probes->placed[i];
+
+		if (placed->attached && functions[i].role != PLAN_ALLOC_PROBE &&
+		    (placed->relies_on_c || placed->nests || placed->ret == PERFX_RETURN_PROBE))
 			distrust(probes, i);
-		placed_distrust_returns(&probes->placed[i], &plan->functions[i]);
+		placed_distrust_returns(placed, &functions[i]);
 	}
 	/* no call is to be counted by a link that goes and by its successor */
 	links__wait(tracer__links(probes->tracer));
@@ -698,41 +641,31 @@ void probes__distrust_returns(struct probes *probes)
  * open before its exits are. Calls that have a return probe by then end by it.
  */
 
-/* Attaches the exits of one function for processes that have its file attached. */
-static int attach_exits_for(struct probes *probes, size_t index,
-			    const struct attached_process *for_process)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	struct attach_target target = {.file_fd = probes->plan->modules[function->module].fd,
-				       .pid = for_process->pid,
-				       .born = for_process->born};
-	struct attach_point *points = calloc(function->site.exits_count + 1, sizeof(*points));
-	size_t count;
-	int err = 0;
-
-	if (!points)
-		return -ENOMEM;
-	count = exit_points(probes, index, points);
-	if (count)
-		attach_points(probes, function->module, &target, points, count);
-	for (size_t i = 0; i < count; i++)
-		if (points[i].err && points[i].err != -ESRCH) /* it is gone: no call is missed */
-			err = points[i].err;
-	free(points);
-	return err;
-}
-
+/* Attaches the exits of one function for all processes that have its file attached. */
 static int attach_exits(struct probes *probes, size_t index)
 {
-	static const struct attached_process all_processes = {0, 0};
-	const struct attachment *attachment =
-		&probes->attachments[probes->plan->functions[index].module];
-	int err = probes_place_exits(probes, index, PERFX_PROBE_F_TAKES_OVER);
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct attachment *attachment = &probes->attachments[function->module];
+	struct attach_point *points = calloc(function->site.exits_count + 1, sizeof(*points));
+	size_t processes = attachment->all_processes ? 1 : attachment->processes_count, count;
+	int err = points ? probes_place_exits(probes, index, PERFX_PROBE_F_TAKES_OVER) : -ENOMEM;
 
-	if (!err && attachment->all_processes)
-		err = attach_exits_for(probes, index, &all_processes);
-	for (size_t i = 0; !err && i < attachment->processes_count; i++)
-		err = attach_exits_for(probes, index, &attachment->processes[i]);
+	for (size_t p = 0; !err && p < processes; p++) {
+		const struct attached_process *for_process =
+			attachment->all_processes ? &for_all_processes : &attachment->processes[p];
+		struct attach_target target = {.file_fd =
+						       probes->plan->modules[function->module].fd,
+					       .pid = for_process->pid,
+					       .born = for_process->born};
+
+		count = exit_points(probes, index, points);
+		if (count)
+			attach_points(probes, function->module, &target, points, count);
+		for (size_t i = 0; i < count; i++)
+			if (points[i].err && points[i].err != -ESRCH) /* no call is missed */
+				err = points[i].err;
+	}
+	free(points);
 	probes__open(probes);
 	return err;
 }
@@ -757,24 +690,16 @@ static void time_at_exits(struct probes *probes, size_t index)
 		probes->plan->functions[index].name);
 }
 
-/* The function whose entry this is; placed_count: none. */
-static size_t function_of_entry(const struct probes *probes, uint32_t entry)
-{
-	size_t i = 0;
-
-	while (i < probes->placed_count && probes->placed[i].entry != entry)
-		i++;
-	return i;
-}
-
-void probes__heed_nesting(struct probes *probes)
+void probes__time_deep_calls_at_exits(struct probes *probes)
 {
 	uint32_t declined[PERFX_DECLINED_PLACES];
 	size_t count = tracer__drain_declined(probes->tracer, declined);
 
 	for (size_t i = 0; i < count; i++) {
-		size_t index = function_of_entry(probes, declined[i]);
+		size_t index = 0;
 
+		while (index < probes->placed_count && probes->placed[index].entry != declined[i])
+			index++;
 		if (index < probes->placed_count)
 			time_at_exits(probes, index);
 	}

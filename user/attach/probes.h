@@ -73,7 +73,7 @@ void probes__distrust_returns(struct probes *probes);
 
 /* Functions whose calls turn out to nest deeper than return probes may are timed at their exits
  * from now on, where these are known. Each with a message. */
-void probes__heed_nesting(struct probes *probes);
+void probes__time_deep_calls_at_exits(struct probes *probes);
 
 size_t probes__functions_count(const struct probes *probes); /* attached, not for memory */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */

@@ -81,6 +81,20 @@ static inline uint64_t site_offset(const struct plan_function *function, uint64_
 	return function->offset + (vaddr - function->vaddr);
 }
 
+/* Behind the functions of a module that have been matched to the plan. */
+static inline size_t placed_end(const struct probes *probes, size_t module)
+{
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t end = planned->functions_first + planned->functions_count;
+
+	return end < probes->placed_count ? end : probes->placed_count;
+}
+
+/* Walks over a module's functions by their index. */
+#define FOR_EACH_PLACED(index, probes, module)                               \
+	for (size_t index = (probes)->plan->modules[module].functions_first; \
+	     index < placed_end((probes), (module)); index++)
+
 /* Each offset has a link of its own. */
 static inline bool has_own_links(const struct probes *probes)
 {
@@ -120,6 +134,8 @@ void probes_describe(struct probes *probes, size_t function);
  * file; the latter of one file, behind a gate that is still closed. */
 void probes_reattach(struct probes *probes);
 void probes_reattach_module(struct probes *probes, size_t module);
+/* A module's links of no group are to be made anew: they go through one gate. */
+void probes_age_ungrouped(struct probes *probes, size_t module);
 
 /* probe_cost.c, what it costs: a hit at a function's entry, with its return where that is
  * probed. */

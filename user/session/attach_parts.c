@@ -44,7 +44,7 @@ static int open_probes(struct recording *recording)
 static void tick_probes(struct recording *recording)
 {
 	probes__watch_cost(recording->probes);
-	probes__heed_nesting(recording->probes);
+	probes__time_deep_calls_at_exits(recording->probes);
 }
 
 VERB(close_probes, probes__free(recording->probes))
