@@ -41,7 +41,7 @@ static void expect_list(const struct mapping_list *list, const char *expected)
 	size_t used = 0;
 
 	for (size_t i = 0; i < list->count && used < sizeof(text) - 128; i++) {
-		const struct perfx_unwind_mapping *m = &list->mappings[i];
+		const struct perfx_unwind_mapping *m = &list->list[i];
 
 		used += (size_t)sprintf(text + used, "%llx-%llx", m->start, m->end);
 		if (m->has_pages)
@@ -100,7 +100,7 @@ Test(unwind_sets, pages_of_mappings)
 			   "7f0000001000-7f0000033000 100..103\n"
 			   "7f0000100000-7f0000104000 101..101\n"
 			   "7f0000200000-7f0000201000\n");
-	cr_expect_eq(list.mappings[1].bias, 0x7f0000001000 - 0x21000);
+	cr_expect_eq(list.list[1].bias, 0x7f0000001000 - 0x21000);
 	mapping_list__clear(&list);
 	cr_expect_eq(list.count, 0);
 }
@@ -150,8 +150,8 @@ Test(unwind_sets, segments_that_share_a_page)
 	add(&list, &code, 0x500000, 0x504000, 0);
 	add(&list, &code, 0x523000, 0x528000, 0x3000);
 	expect_list(&list, "500000-504000 0..0\n523000-528000 2..2\n");
-	cr_expect_eq(list.mappings[0].bias, 0x500000 - 0x10000);
-	cr_expect_eq(list.mappings[1].bias, 0x523000 - 0x33000);
+	cr_expect_eq(list.list[0].bias, 0x500000 - 0x10000);
+	cr_expect_eq(list.list[1].bias, 0x523000 - 0x33000);
 	mapping_list__clear(&list);
 }
 
@@ -170,7 +170,7 @@ Test(unwind_sets, overlaps)
 	/* of the file's pages the first lies below */
 	add(&list, &code, 0x8000, 0x3a000, 0x20000);
 	expect_list(&list, "1000-5000\n5000-9000\n9000-3a000 100..103\n");
-	cr_expect_eq(list.mappings[2].bias, 0x8000 - 0x21000);
+	cr_expect_eq(list.list[2].bias, 0x8000 - 0x21000);
 	mapping_list__clear(&list);
 }
 
@@ -193,8 +193,7 @@ Test(unwind_sets, mappings_beyond_the_bound)
 	for (uint64_t i = 0; i <= PERFX_UNWIND_MAPPINGS_MAX; i++)
 		add(&list, NULL, 0x1000 * (2 * i + 1), 0x1000 * (2 * i + 2), 0);
 	cr_expect_eq(list.count, PERFX_UNWIND_MAPPINGS_MAX);
-	cr_expect_eq(list.mappings[list.count - 1].start,
-		     0x1000 * (2 * PERFX_UNWIND_MAPPINGS_MAX - 1));
+	cr_expect_eq(list.list[list.count - 1].start, 0x1000 * (2 * PERFX_UNWIND_MAPPINGS_MAX - 1));
 	mapping_list__clear(&list);
 }
 
@@ -206,8 +205,8 @@ Test(unwind_sets, equal_lists)
 	add(&one, &code, 0x40000, 0x60000, 0x20000);
 	add(&other, &code, 0x40000, 0x60000, 0x20000);
 	cr_expect(mapping_list__equal(&one, &other));
-	cr_expect(mapping_list__has(&other, &one.mappings[0]));
-	cr_expect_not(mapping_list__has(&empty, &one.mappings[0]));
+	cr_expect(mapping_list__has(&other, &one.list[0]));
+	cr_expect_not(mapping_list__has(&empty, &one.list[0]));
 	cr_expect(mapping_list__equal(&empty, &empty));
 	cr_expect_not(mapping_list__equal(&one, &empty));
 	cr_expect_not(mapping_list__equal(&empty, &one));
@@ -217,8 +216,8 @@ Test(unwind_sets, equal_lists)
 	/* the same addresses, from elsewhere in the file */
 	add(&one, &code, 0x40000, 0x60000, 0x21000);
 	add(&one, NULL, 0x70000, 0x71000, 0);
-	cr_expect_not(mapping_list__has(&other, &one.mappings[0]));
-	cr_expect(mapping_list__has(&other, &one.mappings[1]));
+	cr_expect_not(mapping_list__has(&other, &one.list[0]));
+	cr_expect(mapping_list__has(&other, &one.list[1]));
 	cr_expect_not(mapping_list__equal(&one, &other));
 	mapping_list__clear(&one);
 	mapping_list__clear(&other);

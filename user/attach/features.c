@@ -64,11 +64,9 @@ static uint64_t read_counter(int map_fd)
 	return value;
 }
 
-static void *call_calib_target(void *arg)
+static void *call_calib_target(void *calib_target)
 {
-	const struct calib_target *calib_target = arg;
-
-	calib_target->call();
+	((const struct calib_target *)calib_target)->call();
 	return NULL;
 }
 
@@ -166,46 +164,6 @@ static struct trial try_links(int map_fd)
 	return trial;
 }
 
-/* A child tries the links, reports through a pipe and takes its links with it: the kernel needs
- * 25 to 65 ms to close each, and nobody waits for that. Returns the pipe's end, or < 0. */
-static int begin_trial(struct features *features, int map_fd)
-{
-	struct trial trial;
-	int result[2];
-
-	if (pipe2(result, O_CLOEXEC))
-		return -errno;
-	features->trial_pid = fork();
-	if (!features->trial_pid) {
-		trial = try_links(map_fd);
-		_exit(write(result[1], &trial, sizeof(trial)) != sizeof(trial));
-	}
-	close(result[1]);
-	return result[0];
-}
-
-/* Longest wait for the trial process: other tracers may hold the locks that attaching needs. */
-#define TRIAL_MS 20000
-
-static void end_trial(struct features *features, int result_fd)
-{
-	struct trial trial = {0};
-
-	if (result_fd < 0)
-		return;
-	features->links_tried =
-		features->trial_pid > 0 &&
-		process_answers(features->trial_pid, result_fd, &trial, sizeof(trial), TRIAL_MS);
-	if (!features->links_tried)
-		trial = (struct trial){0};
-	close(result_fd);
-	features->optimized_nop5 = trial.optimized_nop5;
-	features->uprobe_multi = trial.uprobe_multi;
-	features->multi_pid = trial.multi_pid;
-	features->uprobe_session = trial.uprobe_session;
-	features->nop5_survives_fork = trial.nop5_survives_fork;
-}
-
 static int new_map(void)
 {
 	return bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_try", 4, 8, 1, NULL);
@@ -255,49 +213,64 @@ static bool have_switches(const struct btf *btf)
 	return link_fd >= 0;
 }
 
-static void detect_btf(struct features *features)
-{
-	struct btf *btf = features->btf ? btf__load_vmlinux_btf() : NULL;
-
-	if (!btf)
-		return;
-	features->socket_lengths = btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
-				   btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
-	features->switches = features->privileged && have_switches(btf);
-	features->uprobe_events = features->privileged && perf_events_work(btf);
-	features->task_memory = has_helper(btf, "BPF_FUNC_copy_from_user_task");
-	btf__free(btf);
-}
-
-static bool have_cpu_clock(void)
-{
-	int fd = cpu_clock_open(0, 1000000000);
-
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0 || fd == -ENODEV;
-}
+/* Longest wait for the trial process: other tracers may hold the locks that attaching needs. */
+#define TRIAL_MS 20000
 
 void features_try(struct features *features)
 {
-	int map_fd = new_map();
-	int result_fd = -1;
+	int map_fd = new_map(), clock_fd, result[2] = {-1, -1};
+	struct trial trial = {0};
+	struct btf *btf;
 
 	*features = (struct features){.load_error = try_load(map_fd)};
 	features->privileged = !features->load_error;
 	features->btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	features->uprobe_perf = access("/sys/bus/event_source/devices/uprobe/type", R_OK) == 0;
-	if (features->privileged) {
-		result_fd = begin_trial(features, map_fd);
-		features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
-		features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
-							    BPF_FUNC_get_attach_cookie, NULL) == 1;
-		detect_btf(features);
-		features->cpu_clock = have_cpu_clock();
-		end_trial(features, result_fd);
-	} else {
+	if (!features->privileged) {
 		features->optimized_nop5 = have_uprobe_syscall();
+		goto out;
 	}
+	/* A child tries the links, reports through a pipe and takes its links with it: the kernel
+	 * needs 25 to 65 ms to close each, and nobody waits for that. */
+	if (!pipe2(result, O_CLOEXEC)) {
+		features->trial_pid = fork();
+		if (!features->trial_pid) {
+			trial = try_links(map_fd);
+			_exit(write(result[1], &trial, sizeof(trial)) != sizeof(trial));
+		}
+		close(result[1]);
+	}
+	features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
+	features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
+						    BPF_FUNC_get_attach_cookie, NULL) == 1;
+	btf = features->btf ? btf__load_vmlinux_btf() : NULL;
+	if (btf) {
+		features->socket_lengths =
+			btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
+			btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
+		features->switches = have_switches(btf);
+		features->uprobe_events = perf_events_work(btf);
+		features->task_memory = has_helper(btf, "BPF_FUNC_copy_from_user_task");
+		btf__free(btf);
+	}
+	clock_fd = cpu_clock_open(0, 1000000000);
+	features->cpu_clock = clock_fd >= 0 || clock_fd == -ENODEV;
+	if (clock_fd >= 0)
+		close(clock_fd);
+	if (result[0] >= 0) {
+		features->links_tried =
+			features->trial_pid > 0 && process_answers(features->trial_pid, result[0],
+								   &trial, sizeof(trial), TRIAL_MS);
+		if (!features->links_tried)
+			trial = (struct trial){0};
+		close(result[0]);
+	}
+	features->optimized_nop5 = trial.optimized_nop5;
+	features->uprobe_multi = trial.uprobe_multi;
+	features->multi_pid = trial.multi_pid;
+	features->uprobe_session = trial.uprobe_session;
+	features->nop5_survives_fork = trial.nop5_survives_fork;
+out:
 	if (map_fd >= 0)
 		close(map_fd);
 }

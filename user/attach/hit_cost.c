@@ -186,32 +186,6 @@ static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
 	return 0;
 }
 
-/* Entry and exit, or entry with return probe, of a calibration target: how many points it took, or
- * < 0. */
-static int add_calib_target(struct tracer *tracer, const struct calib_target *calib_target,
-			    bool by_return, struct attach_point *points)
-{
-	struct perfx_probe probe = {.function = calib_target->site,
-				    .kind = by_return ? PERFX_PROBE_RETURN : PERFX_PROBE_ENTRY};
-	int n = 0;
-
-	if (add_point(tracer, &probe, calib_target->entry, &points[n++]))
-		return -ENOENT;
-	if (by_return)
-		return n;
-	probe.kind = PERFX_PROBE_EXIT;
-	probe.cfa_offset = 8;
-	return add_point(tracer, &probe, calib_target->exit, &points[n++]) ? -ENOENT : n;
-}
-
-/* Closing a single link takes tens of milliseconds, so with single links only the common kinds of
- * sites are measured. */
-static bool wanted(const struct tracer *tracer, enum perfx_site site)
-{
-	return tracer__hit_link(tracer) != PERFX_LINK_SINGLE || site == PERFX_SITE_PUSH ||
-	       site == PERFX_SITE_BRANCH || site == PERFX_SITE_STEPPED;
-}
-
 /* Durations that the spans of the calibration targets' calls show. */
 struct durations {
 	double ns[SITE_KINDS][2 * CALLS];
@@ -250,16 +224,6 @@ static void median_durations(struct tracer *tracer, double *median_ns)
 	free(durations);
 }
 
-/* The programs' share of the cost, in calls of its own, because accounting takes time too. */
-static void account_calls(struct tracer *tracer, const struct calib_target *const *targets)
-{
-	tracer__account_runs(tracer, true);
-	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
-		for (int i = 0; targets[site] && i < ROW_CALLS; i++)
-			targets[site]->call();
-	tracer__account_runs(tracer, false);
-}
-
 /* ns that tracing adds to a call of each calibration target. The links stay: closing one takes
  * longer than all of this. */
 static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
@@ -271,21 +235,26 @@ static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, dou
 	double base_ns = 0; /* of one stands for all: their instructions take next to no time */
 	size_t count = 0;
 
-	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
-		const struct calib_target *calib_target =
-			calib_target_of((enum perfx_site)site, by_return);
-		int n;
+	for (enum perfx_site site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
+		const struct calib_target *found = calib_target_of(site, by_return);
+		struct perfx_probe entry = {.function = site,
+					    .kind = by_return ? PERFX_PROBE_RETURN
+							      : PERFX_PROBE_ENTRY};
+		struct perfx_probe exit = {
+			.function = site, .kind = PERFX_PROBE_EXIT, .cfa_offset = 8};
 
-		if (!calib_target || !wanted(tracer, (enum perfx_site)site) ||
-		    (!by_return && !calib_target->exit))
+		/* closing a single link takes tens of milliseconds, so with single links only the
+		 * common kinds of sites are measured */
+		if (!found || (!by_return && !found->exit) ||
+		    (tracer__hit_link(tracer) == PERFX_LINK_SINGLE && site != PERFX_SITE_PUSH &&
+		     site != PERFX_SITE_BRANCH && site != PERFX_SITE_STEPPED) ||
+		    add_point(tracer, &entry, found->entry, &points[count]) ||
+		    (!by_return && add_point(tracer, &exit, found->exit, &points[count + 1])))
 			continue;
-		n = add_calib_target(tracer, calib_target, by_return, points + count);
-		if (n < 0)
-			continue;
-		count += (size_t)n;
-		targets[site] = calib_target;
+		count += by_return ? 1 : 2;
+		targets[site] = found;
 		if (!base_ns)
-			base_ns = time_call(calib_target);
+			base_ns = time_call(found);
 	}
 	if (!count || links__attach(tracer__links(tracer), &target, points, count) != count)
 		return;
@@ -294,27 +263,20 @@ static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, dou
 
 		added_ns[site] = ns > 0 ? ns : 0;
 	}
-	account_calls(tracer, targets);
-	median_durations(tracer, span_ns);
-}
-
-static void measure(struct tracer *tracer, int exe_fd, struct calibration *calibration)
-{
-	double pairs[SITE_KINDS] = {0}, branch_ns;
-
-	cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
-	/* all targets leave by a branch; the branch target begins with one too, so half of its
-	 * cost is one hit */
-	branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
+	/* the programs' share of the cost, in calls of its own, because accounting takes time too
+	 */
+	tracer__account_runs(tracer, true);
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
-		calibration->hit_ns[site] = pairs[site] > branch_ns ? pairs[site] - branch_ns : 0;
-	cost_of_calls(tracer, exe_fd, true, calibration->call_ns,
-		      calibration->empty_span_by_return_ns);
+		for (int i = 0; targets[site] && i < ROW_CALLS; i++)
+			targets[site]->call();
+	tracer__account_runs(tracer, false);
+	median_durations(tracer, span_ns);
 }
 
 int calibrate(struct tracer *tracer, struct calibration *calibration)
 {
 	int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	double pairs[SITE_KINDS] = {0}, branch_ns;
 	int64_t traced;
 
 	*calibration = (struct calibration){0};
@@ -323,7 +285,14 @@ int calibrate(struct tracer *tracer, struct calibration *calibration)
 	traced = tracer__add_process(tracer, getpid(), NULL);
 	if (traced >= 0) {
 		tracer__start(tracer);
-		measure(tracer, exe_fd, calibration);
+		cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
+		/* all targets leave by a branch; the branch target begins with one too, so half of
+		 * its cost is one hit */
+		branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
+		for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
+			calibration->hit_ns[site] = fmax(pairs[site] - branch_ns, 0);
+		cost_of_calls(tracer, exe_fd, true, calibration->call_ns,
+			      calibration->empty_span_by_return_ns);
 		for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
 			calibration->run_times.ns[i] = mean_ns(tracer__runs(tracer, i));
 		tracer__abandon(tracer);
@@ -334,21 +303,15 @@ int calibrate(struct tracer *tracer, struct calibration *calibration)
 	return traced < 0 ? (int)traced : 0;
 }
 
-static double trap_ns(const struct calibration *calibration, enum site_kind site,
-		      enum perfx_return ret)
-{
-	return ret == PERFX_RETURN_PROBE ? calibration->call_ns[site] : calibration->hit_ns[site];
-}
-
 double calibration_entry_ns(const struct calibration *calibration, enum site_kind entry,
 			    enum perfx_return ret)
 {
-	return trap_ns(calibration, entry, ret);
+	return ret == PERFX_RETURN_PROBE ? calibration->call_ns[entry] : calibration->hit_ns[entry];
 }
 
 double calibration_exit_ns(const struct calibration *calibration, enum site_kind exit)
 {
-	return trap_ns(calibration, exit, PERFX_RETURN_EXIT);
+	return calibration->hit_ns[exit];
 }
 
 double calibration_call_ns(const struct calibration *calibration,
@@ -384,19 +347,6 @@ static void clear_accounts(struct hit_costs *costs, const struct tracer *tracer)
 	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
 		costs->accounts[i] = (struct run_accounts){0};
 	leave_out_runs(costs, tracer);
-}
-
-static void take_accounts(struct hit_costs *costs, const struct tracer *tracer)
-{
-	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
-		struct accounted_runs all = tracer__runs(tracer, i), *before = &costs->accounted[i];
-		struct accounted_runs new = {all.count - before->count, all.ns - before->ns};
-
-		if (!run_accounts_add(&costs->accounts[i], new))
-			continue;
-		*before = all;
-		costs->run_times.ns[i] = run_accounts_ns(&costs->accounts[i]);
-	}
 }
 
 /*
@@ -439,38 +389,26 @@ struct accounted_runs background_of_traced(enum tracer_background which,
 		      traced * background_costs[which].call_ns};
 }
 
-static void begin_background(struct hit_costs *costs, const struct tracer *tracer)
-{
-	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++)
-		costs->background[i].begun = tracer__background(tracer, i);
-}
-
-static void account_background(struct background_cost *cost, enum tracer_background which,
-			       const struct background *now)
-{
-	struct accounted_runs traced = background_of_traced(which, &cost->begun, now);
-
-	cost->accounted.count += traced.count;
-	cost->accounted.ns += traced.ns;
-	if (run_accounts_add(&cost->accounts, cost->accounted)) {
-		cost->accounted = (struct accounted_runs){0};
-		cost->event_ns = run_accounts_ns(&cost->accounts);
-	} else if (!cost->accounts.count) {
-		cost->event_ns = mean_ns(cost->accounted);
-	}
-}
-
-/* Events before the first account wait for it. */
+/* accounted: an account has just ended. Events before the first one wait for it. */
 static void add_background(struct hit_costs *costs, const struct tracer *tracer, bool accounted)
 {
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
 		struct background_cost *cost = &costs->background[i];
 		struct background now;
+		struct accounted_runs traced;
 		uint64_t events_count;
 
 		if (accounted) {
 			now = tracer__background(tracer, i);
-			account_background(cost, i, &now);
+			traced = background_of_traced(i, &cost->begun, &now);
+			cost->accounted.count += traced.count;
+			cost->accounted.ns += traced.ns;
+			if (run_accounts_add(&cost->accounts, cost->accounted)) {
+				cost->accounted = (struct accounted_runs){0};
+				cost->event_ns = run_accounts_ns(&cost->accounts);
+			} else if (!cost->accounts.count) {
+				cost->event_ns = mean_ns(cost->accounted);
+			}
 		}
 		if (!(cost->event_ns > 0))
 			continue;
@@ -510,12 +448,20 @@ void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 	tick = costs->ticks_count++ % ACCOUNT_PERIOD;
 	tracer__account_runs(tracer, tick == 0);
 	add_background(costs, tracer, tick == 1);
-	if (tick == 0)
-		begin_background(costs, tracer);
+	for (enum tracer_background i = 0; tick == 0 && i < TRACER_BACKGROUNDS; i++)
+		costs->background[i].begun = tracer__background(tracer, i);
 	/* accounting has just ended */
 	if (tick != 1)
 		return;
-	take_accounts(costs, tracer);
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
+		struct accounted_runs all = tracer__runs(tracer, i), *before = &costs->accounted[i];
+		struct accounted_runs new = {all.count - before->count, all.ns - before->ns};
+
+		if (!run_accounts_add(&costs->accounts[i], new))
+			continue;
+		*before = all;
+		costs->run_times.ns[i] = run_accounts_ns(&costs->accounts[i]);
+	}
 	costs->forgotten = false;
 }
 
@@ -589,42 +535,27 @@ static double runs_ns(const struct hit_costs *costs, const struct run_times *tim
  */
 #define DISTURBANCE_ALLOC 1.3
 
-static double cheapest_ns(const struct calibration *calibration)
-{
-	double ns = HUGE_VAL;
-
-	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
-		if (calibration->hit_ns[site] > 0)
-			ns = fmin(ns, calibration->hit_ns[site]);
-	return isinf(ns) ? 0 : ns;
-}
-
 /* seen_ns: of the programs at the hit. What these do beyond a plain hit, such as to walk a stack,
  * is work, and no sign of cold caches. */
 static double disturbance_ns(const struct hit_costs *costs, const struct programs *programs,
 			     double seen_ns, enum perfx_return ret)
 {
+	const struct calibration *calibration = costs->calibration;
 	double hits_count = ret == PERFX_RETURN_PROBE ? 2 : 1;
 	double plain_ns = hits_count * costs->run_times.ns[PROGRAM_HIT];
-	double warm_ns = hits_count * costs->calibration->run_times.ns[PROGRAM_HIT];
-	double least_ns = hits_count * DISTURBANCE_LEAST * cheapest_ns(costs->calibration);
+	double warm_ns = hits_count * calibration->run_times.ns[PROGRAM_HIT];
+	double cheapest_ns = HUGE_VAL, least_ns;
 
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
+		if (calibration->hit_ns[site] > 0)
+			cheapest_ns = fmin(cheapest_ns, calibration->hit_ns[site]);
+	least_ns = isinf(cheapest_ns) ? 0 : hits_count * DISTURBANCE_LEAST * cheapest_ns;
 	if (programs != &memory_programs)
 		return fmax(least_ns, DISTURBANCE * fmin(seen_ns, plain_ns));
 	if (!(seen_ns > 0))
 		return least_ns;
 	return fmin(DISTURBANCE_ALLOC * fmax(seen_ns - warm_ns, 0),
 		    plain_ns > 0 ? DISTURBANCE_ALLOC * fmax(plain_ns - warm_ns, 0) : least_ns);
-}
-
-/* The entry of a call in a sampled domain, whose return is seldom probed: only a session link can
- * decline it. */
-static bool declines_return(const struct hit_costs *costs, const struct plan_function *function,
-			    enum perfx_return ret)
-{
-	return function->role == PLAN_ALLOC_PROBE && costs->sampled[function->alloc_probe.domain] &&
-	       ret == PERFX_RETURN_PROBE &&
-	       tracer__return_link(costs->tracer) == PERFX_LINK_SESSION;
 }
 
 /* The calibrated cost, with the programs' time replaced by what they take in the traced processes,
@@ -645,7 +576,7 @@ static double hit_ns(const struct hit_costs *costs, const struct plan_function *
 	const struct calibration *calibration = costs->calibration;
 	const struct programs *programs = programs_of(function);
 
-	return priced_ns(costs, programs, trap_ns(calibration, site, ret),
+	return priced_ns(costs, programs, calibration_entry_ns(calibration, site, ret),
 			 runs_ns(costs, &calibration->run_times, &span_programs, ret),
 			 runs_ns(costs, &costs->run_times, programs, ret), ret);
 }
@@ -655,7 +586,10 @@ double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_funct
 {
 	const struct calibration *calibration = costs->calibration;
 
-	if (!declines_return(costs, function, ret))
+	/* the return of a call in a sampled domain is seldom probed: a session link can decline it
+	 */
+	if (function->role != PLAN_ALLOC_PROBE || !costs->sampled[function->alloc_probe.domain] ||
+	    ret != PERFX_RETURN_PROBE || tracer__return_link(costs->tracer) != PERFX_LINK_SESSION)
 		return hit_ns(costs, function, entry, ret);
 	return priced_ns(costs, &memory_programs, calibration->hit_ns[entry],
 			 calibration->run_times.ns[PROGRAM_HIT],

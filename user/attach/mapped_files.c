@@ -229,46 +229,23 @@ void untraced_files_clear(struct untraced_files *untraced)
 	untraced->complete = false;
 }
 
-/* Marks the files that are mapped. */
-static void note_shared(struct untraced_files *untraced, const struct maps *maps,
-			const struct plan *plan, struct sharing *files, size_t count)
-{
-	for (size_t i = 0; i < maps__count(maps); i++) {
-		const struct mapping *mapping = maps__at(maps, i);
-
-		if (!mapping->executable || !mapping->inode)
-			continue;
-		untraced_files_add(untraced, mapping->inode);
-		for (size_t k = 0; k < count; k++)
-			files[k].shared |= is_of(mapping, &plan->modules[files[k].module]);
-	}
-}
-
-/* Is one of the files perhaps shared? */
-static bool may_be_shared(const struct untraced_files *untraced, const struct plan *plan,
-			  const struct sharing *files, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!untraced->complete ||
-		    map64_get(&untraced->inodes, plan->modules[files[i].module].inode) !=
-			    MAP64_NONE)
-			return true;
-	return false;
-}
-
 size_t sharing_find(struct untraced_files *untraced, const struct plan *plan,
 		    bool (*is_traced)(pid_t pid, void *ctx), void *ctx, struct sharing *files,
 		    size_t count)
 {
+	bool may_be_shared = !untraced->complete;
 	pid_t *all = NULL;
 	ssize_t processes;
 	size_t read_count = 0;
 
-	if (!may_be_shared(untraced, plan, files, count))
+	for (size_t i = 0; !may_be_shared && i < count; i++)
+		may_be_shared = map64_get(&untraced->inodes,
+					  plan->modules[files[i].module].inode) != MAP64_NONE;
+	if (!may_be_shared)
 		return 0;
 	untraced_files_clear(untraced);
-	untraced->complete = true;
 	processes = process_list(&all);
+	untraced->complete = processes > 0;
 	for (ssize_t i = 0; i < processes; i++) {
 		struct maps *maps;
 
@@ -277,12 +254,17 @@ size_t sharing_find(struct untraced_files *untraced, const struct plan *plan,
 		maps = maps__read(all[i]);
 		read_count++;
 		/* a child is listed a moment before it is traced */
-		if (maps && !is_traced(all[i], ctx))
-			note_shared(untraced, maps, plan, files, count);
+		for (size_t k = 0; maps && !is_traced(all[i], ctx) && k < maps__count(maps); k++) {
+			const struct mapping *mapping = maps__at(maps, k);
+
+			if (!mapping->executable || !mapping->inode)
+				continue;
+			untraced_files_add(untraced, mapping->inode);
+			for (size_t n = 0; n < count; n++)
+				files[n].shared |= is_of(mapping, &plan->modules[files[n].module]);
+		}
 		maps__free(maps);
 	}
-	if (processes <= 0)
-		untraced->complete = false;
 	free(all);
 	return read_count;
 }
@@ -344,32 +326,6 @@ void file_watch__drain(struct file_watch *watch)
 		;
 }
 
-/* Address of a byte of the file in the process; 0: not mapped. */
-static uint64_t address_of(const struct maps *maps, const struct plan_module *module,
-			   uint64_t offset)
-{
-	for (size_t i = 0; i < maps__count(maps); i++) {
-		const struct mapping *mapping = maps__at(maps, i);
-
-		if (mapping->executable && is_of(mapping, module) &&
-		    offset >= mapping->file_offset &&
-		    offset - mapping->file_offset < mapping->end - mapping->start)
-			return mapping->start + (offset - mapping->file_offset);
-	}
-	return 0;
-}
-
-static bool holds_code(int memory_fd, const struct maps *maps, const struct plan_module *module,
-		       uint64_t offset)
-{
-	uint64_t address = address_of(maps, module, offset);
-	char there[CODE_BYTES] = {0}, here[CODE_BYTES] = {0};
-
-	return address && pread(memory_fd, there, sizeof(there), (off_t)address) == sizeof(there) &&
-	       pread(module->fd, here, sizeof(here), (off_t)offset) == sizeof(here) &&
-	       !memcmp(there, here, sizeof(here));
-}
-
 bool process_maps(pid_t pid, const struct plan *plan, size_t module)
 {
 	struct maps *maps = maps__read(pid);
@@ -392,9 +348,24 @@ bool process_holds(pid_t pid, const struct plan *plan, size_t module)
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	same = maps && fd >= 0;
-	for (size_t i = 0; same && i < planned->functions_count; i++)
-		same = holds_code(fd, maps, planned,
-				  plan->functions[planned->functions_first + i].offset);
+	for (size_t i = 0; same && i < planned->functions_count; i++) {
+		uint64_t offset = plan->functions[planned->functions_first + i].offset;
+		char there[CODE_BYTES] = {0}, here[CODE_BYTES] = {0};
+		uint64_t address = 0; /* 0: not mapped */
+
+		for (size_t k = 0; !address && k < maps__count(maps); k++) {
+			const struct mapping *mapping = maps__at(maps, k);
+
+			if (mapping->executable && is_of(mapping, planned) &&
+			    offset >= mapping->file_offset &&
+			    offset - mapping->file_offset < mapping->end - mapping->start)
+				address = mapping->start + (offset - mapping->file_offset);
+		}
+		same = address &&
+		       pread(fd, there, sizeof(there), (off_t)address) == sizeof(there) &&
+		       pread(planned->fd, here, sizeof(here), (off_t)offset) == sizeof(here) &&
+		       !memcmp(there, here, sizeof(here));
+	}
 	if (fd >= 0)
 		close(fd);
 	maps__free(maps);

@@ -3,6 +3,7 @@
 
 #include "base/emitted.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
@@ -181,21 +182,15 @@ void memory__consider(struct memory *memory)
 	}
 }
 
-/* Mappings have no probed function, and so no module. */
-static void count_mappings(struct memory *memory)
-{
-	struct perfx_allocator record = {.allocator = PERFX_ALLOCATOR_MMAP,
-					 .domain = PERFX_DOMAIN_HOST};
-	const struct perfx_record *packed =
-		PACK(&memory->buffer, PERFX_KIND_ALLOCATOR, record, "mmap", "");
-
-	sink_packed(memory->sink, packed);
-}
-
 void memory__start(struct memory *memory, uint64_t now_ns)
 {
+	struct perfx_allocator mappings = {.allocator = PERFX_ALLOCATOR_MMAP,
+					   .domain = PERFX_DOMAIN_HOST};
+
+	/* mappings have no probed function, and so no module */
 	if (memory->plan->options.memory == MEMORY_ALL)
-		count_mappings(memory);
+		SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_ALLOCATOR, mappings, "mmap",
+			  "");
 	memory->started = true;
 	memory->measured_ns = now_ns;
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
@@ -257,10 +252,9 @@ static enum step next_step(const struct memory *memory, const struct domain *d)
 /* One in how many. */
 static uint32_t thin_stacks(struct memory *memory, enum perfx_domain domain)
 {
-	uint32_t every = (uint32_t)(memory->domains[domain].per_second / STACKS_PER_S);
+	uint32_t every = (uint32_t)max_u64(memory->domains[domain].per_second / STACKS_PER_S,
+					   STACKS_EVERY_MIN);
 
-	if (every < STACKS_EVERY_MIN)
-		every = STACKS_EVERY_MIN;
 	tracer__thin_stacks(memory->tracer, domain, every);
 	return every;
 }
@@ -303,42 +297,31 @@ static void enter_step(struct memory *memory, enum perfx_domain domain)
 	emit_mode(memory, domain, memory->measured_ns);
 }
 
-/* Attaches and detaches by the clock. */
-static void turn(struct memory *memory, enum perfx_domain domain, uint64_t now_ns)
-{
-	struct domain *d = &memory->domains[domain];
-
-	if (d->step != STEP_DUTY || now_ns < d->switch_ns)
-		return;
-	d->on = !d->on;
-	d->switch_ns = now_ns + (d->on ? ON_NS : PERIOD_NS - ON_NS);
-	probes__want_alloc(memory->probes, domain, d->on, false);
-}
-
-static void measure_domain(struct memory *memory, enum perfx_domain domain, uint64_t elapsed_ns,
-			   double kept)
-{
-	struct domain *d = &memory->domains[domain];
-	struct alloc_probe_cost cost = probes__alloc_cost(memory->probes, domain);
-	uint64_t hits = cost.allocations_count + cost.frees_count, new = hits - d->hits_count;
-
-	double share = hits ? (double)new / (double)hits : 0;
-
-	d->spent_ns = kept * d->spent_ns + share * cost.cost_ns;
-	d->trap_ns = kept * d->trap_ns + share * fmin(cost.trap_ns, cost.cost_ns);
-	d->allocations_share = hits ? (double)cost.allocations_count / (double)hits : 1;
-	d->per_second = (cost.allocations_count - d->allocations_count) * 1000000000 / elapsed_ns;
-	d->hits_count = hits;
-	d->allocations_count = cost.allocations_count;
-}
-
 void memory__measure_cost(struct memory *memory, uint64_t now_ns, double kept)
 {
+	uint64_t elapsed_ns = now_ns - memory->measured_ns;
+
 	if (now_ns <= memory->measured_ns)
 		return;
-	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
-		if (memory->domains[domain].recorded)
-			measure_domain(memory, domain, now_ns - memory->measured_ns, kept);
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		struct domain *d = &memory->domains[domain];
+		struct alloc_probe_cost cost;
+		uint64_t hits;
+		double share;
+
+		if (!d->recorded)
+			continue;
+		cost = probes__alloc_cost(memory->probes, domain);
+		hits = cost.allocations_count + cost.frees_count;
+		share = hits ? (double)(hits - d->hits_count) / (double)hits : 0;
+		d->spent_ns = kept * d->spent_ns + share * cost.cost_ns;
+		d->trap_ns = kept * d->trap_ns + share * fmin(cost.trap_ns, cost.cost_ns);
+		d->allocations_share = hits ? (double)cost.allocations_count / (double)hits : 1;
+		d->per_second =
+			(cost.allocations_count - d->allocations_count) * 1000000000 / elapsed_ns;
+		d->hits_count = hits;
+		d->allocations_count = cost.allocations_count;
+	}
 	memory->measured_ns = now_ns;
 }
 
@@ -368,19 +351,16 @@ bool memory__places_leaks(const struct memory *memory)
 	return false;
 }
 
-/* Would the next step lose what shows where memory grows? */
-static bool loses_places(const struct memory *memory, const struct domain *d)
-{
-	return places_leaks(d) && next_step(memory, d) >= STEP_NO_FREES;
-}
-
 void memory__add_expenses(const struct memory *memory, bool everything, double most_ns,
 			  struct expenses *expenses)
 {
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
 		const struct domain *d = &memory->domains[domain];
 		struct expense expense = {.of = EXPENSE_MEMORY, .index = domain, .ns = d->spent_ns};
-		enum growth growth = loses_places(memory, d) ? memory->growth : GROWTH_NONE;
+		/* would the next step lose what shows where memory grows? */
+		enum growth growth = places_leaks(d) && next_step(memory, d) >= STEP_NO_FREES
+					     ? memory->growth
+					     : GROWTH_NONE;
 
 		if (!d->by_default && !everything)
 			continue;
@@ -451,8 +431,15 @@ enum perfx_domain memory__costly_frees(const struct memory *memory, bool everyth
 
 void memory__tick(struct memory *memory, uint64_t now_ns)
 {
-	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
-		turn(memory, domain, now_ns);
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		struct domain *d = &memory->domains[domain];
+
+		if (d->step != STEP_DUTY || now_ns < d->switch_ns)
+			continue;
+		d->on = !d->on;
+		d->switch_ns = now_ns + (d->on ? ON_NS : PERIOD_NS - ON_NS);
+		probes__want_alloc(memory->probes, domain, d->on, false);
+	}
 }
 
 static void report_lost(struct memory *memory, uint32_t process, enum perfx_domain domain)
@@ -487,7 +474,7 @@ void memory__report(struct memory *memory)
 /* The names of a domain's allocators, each once. */
 static void add_allocators(struct text *text, const struct plan *plan, enum perfx_domain domain)
 {
-	bool any = false;
+	const char *separator = "";
 
 	for (size_t i = 0; i < plan->allocators_count; i++) {
 		const struct plan_allocator *allocator = &plan->allocators[i];
@@ -498,8 +485,8 @@ static void add_allocators(struct text *text, const struct plan *plan, enum perf
 				!strcmp(plan->allocators[j].name, allocator->name);
 		if (known)
 			continue;
-		text_printf(text, "%s%s", any ? ", " : "", allocator->name);
-		any = true;
+		text_printf(text, "%s%s", separator, allocator->name);
+		separator = ", ";
 	}
 }
 

@@ -37,13 +37,6 @@ static int link_perf(struct perf_event_attr *attr, const struct link_request *re
 	return link_fd;
 }
 
-static void name_file(char path[32], int file_fd)
-{
-	/* by descriptor: the file may be deleted, in another mount namespace, or have a name that
-	 * tracefs cannot parse */
-	snprintf(path, 32, "/proc/self/fd/%d", file_fd);
-}
-
 /* Reads the kernel's number of a kind of perf event, or of an event; < 0: there is none. */
 static int64_t read_number(int dir_fd, const char *path)
 {
@@ -74,7 +67,8 @@ int link_single(const struct link_request *request)
 		.probe_offset = points->offsets[0],
 	};
 
-	name_file(path, request->file_fd);
+	/* by descriptor: the file may be deleted, or in another mount namespace */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", request->file_fd);
 	return type < 0 ? (int)type : link_perf(&attr, request, points->cookies[0]);
 }
 
@@ -126,50 +120,37 @@ static int open_tracefs(struct perf_events *events)
 }
 
 /*
- * Is the event on this line of uprobe_events left over from a tracer that has ended? name: its
- * group and event.
+ * Removes the events of tracers that have ended. uprobe_events has a line for each of an event's
+ * probes:
  *
  *	p:perfx_4711_5eed1234/e3 /proc/self/fd/9:0x0000000000001234 cookie=\0x100000007
- */
-static bool is_left_over(const char *line, char name[2 * GROUP_MAX])
-{
-	int pid;
-
-	return sscanf(line, "%*[pr]:%63[^ \n]", name) == 1 &&
-	       sscanf(name, GROUP_PREFIX "%d_", &pid) == 1 && pid > 0 && kill(pid, 0) &&
-	       errno == ESRCH;
-}
-
-/* Adds the removals of all events left over. An event has a line for each of its probes. */
-static void find_left_overs(FILE *file, struct text *removals)
-{
-	char name[2 * GROUP_MAX], last[2 * GROUP_MAX] = "", *line = NULL;
-	size_t capacity = 0;
-
-	while (getline(&line, &capacity, file) > 0) {
-		if (!is_left_over(line, name) || !strcmp(name, last))
-			continue;
-		text_printf(removals, "-:%s\n", name);
-		strcpy(last, name);
-	}
-	free(line);
-}
-
-/* A tracer in another PID namespace does not see this tracer's pid, so its events look left over.
+ *
+ * A tracer in another PID namespace does not see this tracer's pid, so its events look left over.
  * link_event() therefore holds a shared lock on the file from an event's first probe until the
- * event is open; the kernel removes no event in use. */
+ * event is open; the kernel removes no event in use.
+ */
 static void remove_left_overs(const struct perf_events *events)
 {
-	int fd = openat(events->dir_fd, PROBES_FILE, O_RDONLY | O_CLOEXEC);
+	int fd = openat(events->dir_fd, PROBES_FILE, O_RDONLY | O_CLOEXEC), pid;
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	char name[2 * GROUP_MAX], last[2 * GROUP_MAX] = "", *line = NULL;
 	struct text removals = {0};
+	size_t capacity = 0;
 
 	if (file && !flock(fd, LOCK_EX | LOCK_NB)) {
-		find_left_overs(file, &removals);
+		while (getline(&line, &capacity, file) > 0) {
+			if (sscanf(line, "%*[pr]:%63[^ \n]", name) != 1 ||
+			    sscanf(name, GROUP_PREFIX "%d_", &pid) != 1 || pid <= 0 ||
+			    !kill(pid, 0) || errno != ESRCH || !strcmp(name, last))
+				continue;
+			text_printf(&removals, "-:%s\n", name);
+			strcpy(last, name);
+		}
 		/* one write each, because a failed removal ends its write */
 		for (char *at = removals.data; at && *at; at = strchr(at, '\n') + 1)
 			(void)!write(events->probes_fd, at, strcspn(at, "\n") + 1);
 	}
+	free(line);
 	text_clear(&removals);
 	if (file)
 		fclose(file);
@@ -220,33 +201,28 @@ void perf_events__remove(const struct perf_events *events, uint32_t event)
 	(void)!write(events->probes_fd, line, (size_t)length);
 }
 
-/* Adds a line for each probe. The kernel resolves the file's path when the line is written. */
-static int describe_event(struct text *lines, const struct perf_events *events, uint32_t event,
-			  const struct link_request *request)
-{
-	const struct link_points *points = request->points;
-	char path[32];
-
-	name_file(path, request->file_fd);
-	for (size_t i = 0; i < points->count; i++) {
-		text_printf(lines, "%c:%s/e%" PRIu32 " %s:0x%" PRIx64,
-			    request->at_return ? 'r' : 'p', events->group, event, path,
-			    points->offsets[i]);
-		if (points->semaphores && points->semaphores[i])
-			text_printf(lines, "(0x%" PRIx64 ")", points->semaphores[i]);
-		text_printf(lines, " cookie=\\0x%" PRIx64 "\n", points->cookies[i]);
-	}
-	return lines->failed ? -ENOMEM : 0;
-}
-
-/* 0 or -errno; on an error the caller removes the event, which may have some of its probes. */
+/* Adds a line for each probe. The kernel resolves the file's path when the line is written. It is
+ * by descriptor: the file may be deleted, in another mount namespace, or have a name that tracefs
+ * cannot parse. 0 or -errno; on an error the caller removes the event, which may have some of its
+ * probes. */
 static int make_event(const struct perf_events *events, uint32_t event,
 		      const struct link_request *request)
 {
+	const struct link_points *points = request->points;
 	struct text lines = {0};
-	int err = describe_event(&lines, events, event, request);
+	int err = 0;
 
-	if (!err && write(events->probes_fd, lines.data, lines.length) < 0)
+	for (size_t i = 0; i < points->count; i++) {
+		text_printf(&lines, "%c:%s/e%" PRIu32 " /proc/self/fd/%d:0x%" PRIx64,
+			    request->at_return ? 'r' : 'p', events->group, event, request->file_fd,
+			    points->offsets[i]);
+		if (points->semaphores && points->semaphores[i])
+			text_printf(&lines, "(0x%" PRIx64 ")", points->semaphores[i]);
+		text_printf(&lines, " cookie=\\0x%" PRIx64 "\n", points->cookies[i]);
+	}
+	if (lines.failed)
+		err = -ENOMEM;
+	else if (write(events->probes_fd, lines.data, lines.length) < 0)
 		err = -errno;
 	text_clear(&lines);
 	return err;
@@ -278,31 +254,24 @@ int link_event(struct perf_events *events, const struct link_request *request, u
 	return fd;
 }
 
-/* Has the kernel the structures that cookie_of() in bpf/perfx.bpf.h reads? */
-static bool has_arguments(const struct btf *btf)
-{
-	static const char *const types[] = {"uprobe_dispatch_data", "trace_uprobe", "trace_probe",
-					    "probe_arg", "fetch_insn"};
-	bool has = true;
-
-	for (size_t i = 0; has && i < sizeof(types) / sizeof(types[0]); i++)
-		has = btf__find_by_name_kind(btf, types[i], BTF_KIND_STRUCT) > 0;
-	return has;
-}
-
 bool perf_events_work(const struct btf *kernel)
 {
+	/* the structures that cookie_of() in bpf/perfx.bpf.h reads */
+	static const char *const types[] = {"uprobe_dispatch_data", "trace_uprobe", "trace_probe",
+					    "probe_arg", "fetch_insn"};
 	struct perf_events *events = perf_events__new();
 	int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	const uint64_t offset = 0, cookie = 0;
 	const struct link_points points = {.offsets = &offset, .cookies = &cookie, .count = 1};
-	bool work = false;
+	bool work = events && exe_fd >= 0;
 
-	if (events && exe_fd >= 0) {
+	for (size_t i = 0; work && i < sizeof(types) / sizeof(types[0]); i++)
+		work = btf__find_by_name_kind(kernel, types[i], BTF_KIND_STRUCT) > 0;
+	if (work) {
 		/* the event is never opened, so the kernel does not check the instruction */
 		work = !make_event(events, 1,
 				   &(struct link_request){.file_fd = exe_fd, .points = &points}) &&
-		       event_id(events, 1) > 0 && has_arguments(kernel);
+		       event_id(events, 1) > 0;
 		perf_events__remove(events, 1);
 	}
 	if (exe_fd >= 0)

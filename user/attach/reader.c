@@ -50,21 +50,6 @@ struct reader {
 	} changed; /* by on_record, before the sink gets it */
 };
 
-/* The text of a name; a longer one is cut between two characters, and ends with an ellipsis. */
-static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES + 8])
-{
-	size_t length = strnlen(name->key.text, sizeof(name->key.text));
-
-	memcpy(text, name->key.text, sizeof(name->key.text));
-	text[length < sizeof(name->key.text) ? length : PERFX_NAME_BYTES] = '\0';
-	if (length <= PERFX_NAME_BYTES)
-		return;
-	length = PERFX_NAME_BYTES;
-	while (length && ((unsigned char)text[length] & 0xc0) == 0x80)
-		length--;
-	strcpy(text + length, "…");
-}
-
 /* JAX calls the module that it makes of a function jit_FUNCTION, TensorFlow what it traces of one
  * __inference_FUNCTION_NUMBER. */
 static const char *without_prefix(const struct perfx_name *name, const char *text)
@@ -98,37 +83,41 @@ static bool is_step(const struct reader *reader, const struct perfx_name *name, 
 	       text[1 + strspn(text + 1, "0123456789")] == '\0';
 }
 
-static const struct perfx_record *describe_range(struct reader *reader,
-						 const struct perfx_name *name, const char *text)
-{
-	struct perfx_function record = {.function = name->id,
-					.source = (uint16_t)(name->key.source &
-							     ~PERFX_NAME_OF_KERNEL),
-					.flags = PERFX_FUNCTION_RANGE};
-	const char *plain = without_prefix(name, text);
-
-	if (plain != text || name->key.source == PERFX_SOURCE_JAX)
-		record.flags |= PERFX_FUNCTION_COMPILED;
-	if (is_step(reader, name, plain))
-		record.flags |= PERFX_FUNCTION_STEP;
-	return PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, plain, "", "");
-}
-
 static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
 {
 	struct perfx_user_value_name value = {.value = name->id};
 	struct perfx_allocator allocator = {.allocator = (uint16_t)name->id,
 					    .domain = PERFX_DOMAIN_USER};
+	struct perfx_function range = {.function = name->id,
+				       .source =
+					       (uint16_t)(name->key.source & ~PERFX_NAME_OF_KERNEL),
+				       .flags = PERFX_FUNCTION_RANGE};
 	const struct perfx_record *packed;
 	char text[PERFX_NAME_BYTES + 8];
+	size_t length = strnlen(name->key.text, sizeof(name->key.text));
+	const char *plain;
 
-	shown_name(name, text);
-	if (name->key.source & PERFX_NAME_OF_VALUE)
+	memcpy(text, name->key.text, length);
+	text[length] = '\0';
+	/* a longer text is cut between two characters, and ends with an ellipsis */
+	if (length > PERFX_NAME_BYTES) {
+		length = PERFX_NAME_BYTES;
+		while (length && ((unsigned char)text[length] & 0xc0) == 0x80)
+			length--;
+		strcpy(text + length, "…");
+	}
+	if (name->key.source & PERFX_NAME_OF_VALUE) {
 		packed = PACK(&reader->buffer, PERFX_KIND_USER_VALUE_NAME, value, text);
-	else if (name->key.source & PERFX_NAME_OF_ALLOCATOR)
+	} else if (name->key.source & PERFX_NAME_OF_ALLOCATOR) {
 		packed = PACK(&reader->buffer, PERFX_KIND_ALLOCATOR, allocator, text, "");
-	else
-		packed = describe_range(reader, name, text);
+	} else {
+		plain = without_prefix(name, text);
+		if (plain != text || name->key.source == PERFX_SOURCE_JAX)
+			range.flags |= PERFX_FUNCTION_COMPILED;
+		if (is_step(reader, name, plain))
+			range.flags |= PERFX_FUNCTION_STEP;
+		packed = PACK(&reader->buffer, PERFX_KIND_FUNCTION, range, plain, "", "");
+	}
 	sink_packed(reader->sink, packed);
 	reader->on_record(reader->ctx, (struct perfx_record *)packed);
 	reader->names_known[at] = true;
@@ -178,33 +167,14 @@ static void describe_context(struct reader *reader, uint32_t id,
 	reader->context_states[id] = record.stack ? CONTEXT_WITH_STACK : CONTEXT_DESCRIBED;
 }
 
-/* Nodes whose indices were free. */
-static void describe_read_contexts(struct reader *reader, const struct perfx_context_node *nodes)
-{
-	const struct perfx_free_ids *ids = tracer__free_ids(reader->tracer, PERFX_ID_CONTEXT);
-	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE);
-	bool whole = true;
-
-	for (uint32_t at = reader->contexts_taken; at != taken; at++) {
-		uint32_t id = ids->ids[at % PERFX_FREE_PLACES];
-
-		if (reader->context_states[id])
-			continue;
-		if (__atomic_load_n(&nodes[id].function, __ATOMIC_ACQUIRE))
-			describe_context(reader, id, &nodes[id]);
-		else
-			whole = false;
-	}
-	if (whole)
-		reader->contexts_taken = taken;
-}
-
 /* Describes new nodes. A node without a function is being made on another CPU just now, and no
  * span names it yet: it is left for the next time. */
 static void describe_contexts(struct reader *reader)
 {
-	uint32_t count;
+	const struct perfx_free_ids *ids = tracer__free_ids(reader->tracer, PERFX_ID_CONTEXT);
+	uint32_t taken = __atomic_load_n(&ids->taken, __ATOMIC_ACQUIRE), count;
 	const struct perfx_context_node *nodes = tracer__contexts(reader->tracer, &count);
+	bool all_described = true;
 
 	describe_names(reader);
 	for (uint32_t id = reader->contexts_low; id < count; id++) {
@@ -215,56 +185,74 @@ static void describe_contexts(struct reader *reader)
 	}
 	while (reader->contexts_low < count && reader->context_states[reader->contexts_low])
 		reader->contexts_low++;
-	describe_read_contexts(reader, nodes);
-}
+	/* nodes whose indices were free */
+	for (uint32_t at = reader->contexts_taken; at != taken; at++) {
+		uint32_t id = ids->ids[at % PERFX_FREE_PLACES];
 
-/* Describes once more whose first call was being followed when they were described. */
-static void describe_late_stacks(struct reader *reader)
-{
-	uint32_t count;
-	const struct perfx_context_node *nodes = tracer__contexts(reader->tracer, &count);
-
-	for (uint32_t id = 1; id < count; id++)
-		if (reader->context_states[id] == CONTEXT_DESCRIBED && nodes[id].stack)
+		if (reader->context_states[id])
+			continue;
+		if (__atomic_load_n(&nodes[id].function, __ATOMIC_ACQUIRE))
 			describe_context(reader, id, &nodes[id]);
+		else
+			all_described = false;
+	}
+	if (all_described)
+		reader->contexts_taken = taken;
 }
 
-static size_t room_for(size_t size)
+/* What was copied into a backlog of control records goes to the sink, objects to on_object alone,
+ * which emits records of its own. */
+static void act_on(struct reader *reader, struct backlog *backlog, void *record, size_t size)
 {
-	return sizeof(uint64_t) + (size + 7) / 8 * 8;
+	if (backlog == &reader->objects_backlog) {
+		reader->on_object(reader->ctx, record);
+		return;
+	}
+	sink_record(reader->sink, record, size);
+	reader->on_record(reader->ctx, record);
 }
 
-/* 0 or -ENOMEM. */
-static int backlog_add(struct backlog *backlog, const void *record, uint64_t size)
+/* Out of memory: acts at once. */
+static void keep_record(struct reader *reader, struct backlog *backlog, void *record, uint64_t size)
 {
-	int err = grow_array(&backlog->bytes, &backlog->capacity, backlog->length + room_for(size),
-			     1);
+	size_t padded = (size + 7) / 8 * 8;
 
-	if (err)
-		return err;
+	if (grow_array(&backlog->bytes, &backlog->capacity, backlog->length + sizeof(size) + padded,
+		       1)) {
+		act_on(reader, backlog, record, size);
+		return;
+	}
 	memcpy(backlog->bytes + backlog->length, &size, sizeof(size));
 	memcpy(backlog->bytes + backlog->length + sizeof(size), record, size);
-	backlog->length += room_for(size);
+	backlog->length += sizeof(size) + padded;
+}
+
+static int on_control_record(void *ctx, void *record, size_t size)
+{
+	struct reader *reader = ctx;
+
+	keep_record(reader, &reader->control_backlog, record, size);
 	return 0;
 }
 
-static void work_off(struct reader *reader, struct backlog *backlog,
-		     void (*act)(struct reader *reader, void *record, size_t size))
+static int on_object_record(void *ctx, void *record, size_t size)
+{
+	struct reader *reader = ctx;
+
+	keep_record(reader, &reader->objects_backlog, record, size);
+	return 0;
+}
+
+static void work_off(struct reader *reader, struct backlog *backlog)
 {
 	for (size_t at = 0; at < backlog->length;) {
 		uint64_t size;
 
 		memcpy(&size, backlog->bytes + at, sizeof(size));
-		act(reader, backlog->bytes + at + sizeof(size), size);
-		at += room_for(size);
+		act_on(reader, backlog, backlog->bytes + at + sizeof(size), size);
+		at += sizeof(size) + (size + 7) / 8 * 8;
 	}
 	backlog->length = 0;
-}
-
-static void act_on_control(struct reader *reader, void *record, size_t size)
-{
-	sink_record(reader->sink, record, size);
-	reader->on_record(reader->ctx, record);
 }
 
 static void drain_control(struct reader *reader)
@@ -274,21 +262,8 @@ static void drain_control(struct reader *reader)
 	reader->draining_control = true;
 	reader->recording_windows_known = tracer__recording_windows(reader->tracer);
 	ring_buffer__consume(reader->control);
-	work_off(reader, &reader->control_backlog, act_on_control);
+	work_off(reader, &reader->control_backlog);
 	reader->draining_control = false;
-}
-
-/* Not for the sink: on_object emits records of its own. */
-static void act_on_object(struct reader *reader, void *record, size_t size)
-{
-	(void)size;
-	reader->on_object(reader->ctx, record);
-}
-
-static void drain_objects(struct reader *reader)
-{
-	ring_buffer__consume(reader->objects);
-	work_off(reader, &reader->objects_backlog, act_on_object);
 }
 
 /* Describes what a record names, before it, and the window that it lies in. */
@@ -301,19 +276,6 @@ static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 		describe_contexts(reader);
 }
 
-/* An untimed call has no time, and counts as old as the record before it. A STACK goes out at once:
- * records that name it follow. */
-static uint64_t time_of_record(const void *data)
-{
-	return record_time_ns(data);
-}
-
-static void introduce_named(struct reader *reader, const struct perfx_record *record)
-{
-	introduce(reader, (uint32_t)record_id(record, ID_PROCESS),
-		  (uint32_t)record_id(record, ID_CONTEXT));
-}
-
 /* From the rings of calls. */
 static void on_span(void *ctx, const void *data, size_t size)
 {
@@ -324,7 +286,8 @@ static void on_span(void *ctx, const void *data, size_t size)
 		introduce(reader, span->process, span->context);
 		reader->spans_count++;
 	} else {
-		introduce_named(reader, data);
+		introduce(reader, (uint32_t)record_id(data, ID_PROCESS),
+			  (uint32_t)record_id(data, ID_CONTEXT));
 	}
 	sink_record(reader->sink, data, size);
 }
@@ -335,7 +298,8 @@ static void on_memory(void *ctx, const void *data, size_t size)
 	const struct perfx_record *record = data;
 
 	if (record->kind != PERFX_KIND_FREE && record->kind != PERFX_KIND_STACK)
-		introduce_named(reader, record);
+		introduce(reader, (uint32_t)record_id(record, ID_PROCESS),
+			  (uint32_t)record_id(record, ID_CONTEXT));
 	if (record->kind != PERFX_KIND_FREE && size <= sizeof(reader->changed)) {
 		memcpy(&reader->changed, data, size);
 		reader->on_record(reader->ctx, &reader->changed.record);
@@ -345,39 +309,11 @@ static void on_memory(void *ctx, const void *data, size_t size)
 	sink_record(reader->sink, data, size);
 }
 
-/* Out of memory: acts at once. */
-static int on_control_record(void *ctx, void *record, size_t size)
+/* An untimed call has no time, and counts as old as the record before it. A STACK goes out at once:
+ * records that name it follow. */
+static uint64_t time_of_record(const void *data)
 {
-	struct reader *reader = ctx;
-
-	if (backlog_add(&reader->control_backlog, record, size))
-		act_on_control(reader, record, size);
-	return 0;
-}
-
-static int on_object_record(void *ctx, void *record, size_t size)
-{
-	struct reader *reader = ctx;
-
-	if (backlog_add(&reader->objects_backlog, record, size))
-		act_on_object(reader, record, size);
-	return 0;
-}
-
-static int watch(struct reader *reader, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	return epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
-static struct rings *open_rings(struct reader *reader, const struct tracer_rings *rings,
-				struct rings_options options)
-{
-	options.fds = rings->fds;
-	options.count = rings->count;
-	options.ctx = reader;
-	return rings__new(&options);
+	return record_time_ns(data);
 }
 
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
@@ -386,6 +322,9 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 			   void *ctx)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
+	const struct tracer_rings *spans = tracer__spans(tracer), *memory = tracer__memory(tracer);
+	struct epoll_event event = {.events = EPOLLIN};
+	int err = 0;
 
 	if (!reader)
 		return NULL;
@@ -396,30 +335,39 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->ctx = ctx;
 	reader->contexts_low = 1;
 	reader->context_states[0] = CONTEXT_DESCRIBED; /* "no context" */
-	reader->spans =
-		open_rings(reader, tracer__spans(tracer),
-			   (struct rings_options){.time_of = time_of_record, .take = on_span});
-	reader->memory = open_rings(reader, tracer__memory(tracer),
-				    (struct rings_options){.time_of = time_of_record,
-							   .exact_times = true,
-							   .take = on_memory});
+	reader->spans = rings__new(&(struct rings_options){.fds = spans->fds,
+							   .count = spans->count,
+							   .time_of = time_of_record,
+							   .take = on_span,
+							   .ctx = reader});
+	reader->memory = rings__new(&(struct rings_options){.fds = memory->fds,
+							    .count = memory->count,
+							    .time_of = time_of_record,
+							    .exact_times = true,
+							    .take = on_memory,
+							    .ctx = reader});
 	reader->control =
 		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
 	reader->objects =
 		ring_buffer__new(tracer__objects_fd(tracer), on_object_record, reader, NULL);
 	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!reader->spans || !reader->memory || !reader->control || !reader->objects ||
-	    reader->epoll_fd < 0 || watch(reader, rings__fd(reader->spans)) ||
-	    watch(reader, rings__fd(reader->memory)) ||
-	    watch(reader, ring_buffer__epoll_fd(reader->control)) ||
-	    watch(reader, ring_buffer__epoll_fd(reader->objects))) {
-		int err = errno;
+	    reader->epoll_fd < 0) {
+		err = errno;
+	} else {
+		const int fds[] = {rings__fd(reader->spans), rings__fd(reader->memory),
+				   ring_buffer__epoll_fd(reader->control),
+				   ring_buffer__epoll_fd(reader->objects)};
 
-		reader__free(reader);
-		errno = err;
-		return NULL;
+		for (size_t i = 0; !err && i < sizeof(fds) / sizeof(fds[0]); i++)
+			if (epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, fds[i], &event))
+				err = errno;
 	}
-	return reader;
+	if (!err)
+		return reader;
+	reader__free(reader);
+	errno = err;
+	return NULL;
 }
 
 void reader__free(struct reader *reader)
@@ -457,7 +405,8 @@ bool reader__drain(struct reader *reader)
 	bool more;
 
 	drain_control(reader);
-	drain_objects(reader);
+	ring_buffer__consume(reader->objects);
+	work_off(reader, &reader->objects_backlog);
 	more = rings__drain(reader->memory);
 	more |= rings__drain(reader->spans);
 	/* nodes whose calls are all in the overflow sums */
@@ -475,9 +424,16 @@ uint64_t reader__drained_ns(const struct reader *reader)
 
 void reader__finish(struct reader *reader)
 {
+	uint32_t count;
+	const struct perfx_context_node *nodes;
+
 	while (reader__drain(reader))
 		;
-	describe_late_stacks(reader);
+	/* describes once more those whose first call was being followed when they were described */
+	nodes = tracer__contexts(reader->tracer, &count);
+	for (uint32_t id = 1; id < count; id++)
+		if (reader->context_states[id] == CONTEXT_DESCRIBED && nodes[id].stack)
+			describe_context(reader, id, &nodes[id]);
 	rings__flush(reader->memory);
 	rings__flush(reader->spans);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What the kernel's tables have of processes that are gone, and whose indices are to be given to
  * others. */
-#include "attach/recycling.h"
-
 #include "attach/tracer_internal.h"
 
 #include <assert.h>
@@ -69,25 +67,6 @@ static int forget_in_all(const struct keyed *keyed, size_t count, const bool gon
 	return err;
 }
 
-/* Their nodes are found no more, and named by nobody: they can be others'. The sums stay, because
- * what has been emitted of them is known by their index. */
-static void clear_contexts(struct tracer *tracer, const bool gone[], bool contexts[])
-{
-	uint32_t count;
-
-	tracer__contexts(tracer, &count);
-	for (uint32_t id = 1; id < count; id++) {
-		struct perfx_context_node *node = &tracer->contexts[id];
-
-		contexts[id] = node->process && gone[node->process];
-		if (!contexts[id])
-			continue;
-		__atomic_store_n(&node->function, 0, __ATOMIC_RELEASE);
-		node->process = node->parent = node->stack = 0;
-		node->caller = 0;
-	}
-}
-
 #define PROCESS_AT(type) offsetof(struct type, process)
 
 int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
@@ -108,6 +87,7 @@ int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
 		{skel->maps.perfx_pending_runs, offsetof(struct perfx_pending_key, context)},
 	};
 	int err = forget_in_all(by_process, sizeof(by_process) / sizeof(by_process[0]), gone);
+	uint32_t count;
 
 	for (enum perfx_kind kind = 1; kind < PERFX_KINDS && !err; kind++) {
 		const struct keyed sums = {tracer_sum_map(tracer, kind), PROCESS_AT(perfx_sum_key)};
@@ -117,7 +97,19 @@ int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
 	}
 	if (err)
 		return err;
-	clear_contexts(tracer, gone, contexts);
+	/* Nodes of calling contexts are found no more, and named by nobody: they can be others'.
+	 * The sums stay, because what has been emitted of them is known by their index. */
+	tracer__contexts(tracer, &count);
+	for (uint32_t id = 1; id < count; id++) {
+		struct perfx_context_node *node = &tracer->contexts[id];
+
+		contexts[id] = node->process && gone[node->process];
+		if (!contexts[id])
+			continue;
+		__atomic_store_n(&node->function, 0, __ATOMIC_RELEASE);
+		node->process = node->parent = node->stack = 0;
+		node->caller = 0;
+	}
 	return forget_in_all(by_context, sizeof(by_context) / sizeof(by_context[0]), contexts);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/order.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -52,36 +53,9 @@ static size_t room_for(size_t size)
 	return sizeof(struct head) + (size + 7) / 8 * 8;
 }
 
-/* Moves the queue to the front once most of it has been taken: each byte moves at most once on
- * average. */
-static int make_room(struct lane *lane, size_t needed)
-{
-	size_t length = lane->end - lane->begin;
-
-	if (lane->begin > length) {
-		memmove(lane->bytes, lane->bytes + lane->begin, length);
-		lane->begin = 0;
-		lane->end = length;
-	}
-	return grow_array(&lane->bytes, &lane->capacity, lane->end + needed, 1);
-}
-
 static const struct head *head_at(const struct lane *lane, size_t at)
 {
 	return at < lane->end ? (const struct head *)(lane->bytes + at) : NULL;
-}
-
-/* Offset of the first younger record. */
-static size_t offset_after(const struct lane *lane, uint64_t time_ns)
-{
-	size_t at = lane->begin;
-	const struct head *head;
-
-	if (time_ns >= lane->last_ns)
-		return lane->end;
-	while ((head = head_at(lane, at)) && head->time_ns <= time_ns)
-		at += room_for(head->size);
-	return at;
 }
 
 int merge__insert(struct merge *merge, size_t index, uint64_t time_ns, const void *record,
@@ -89,12 +63,22 @@ int merge__insert(struct merge *merge, size_t index, uint64_t time_ns, const voi
 {
 	struct lane *lane = &merge->lanes[index];
 	struct head head = {.time_ns = time_ns, .size = size};
-	int err = make_room(lane, room_for(size));
-	size_t at;
+	size_t length = lane->end - lane->begin, at;
+	const struct head *next;
 
-	if (err)
-		return err;
-	at = offset_after(lane, time_ns);
+	/* moves the queue to the front once most of it has been taken: each byte moves at most once
+	 * on average */
+	if (lane->begin > length) {
+		memmove(lane->bytes, lane->bytes + lane->begin, length);
+		lane->begin = 0;
+		lane->end = length;
+	}
+	if (grow_array(&lane->bytes, &lane->capacity, lane->end + room_for(size), 1))
+		return -ENOMEM;
+	/* before the first younger record */
+	at = time_ns >= lane->last_ns ? lane->end : lane->begin;
+	while ((next = head_at(lane, at)) && next->time_ns <= time_ns)
+		at += room_for(next->size);
 	memmove(lane->bytes + at + room_for(size), lane->bytes + at, lane->end - at);
 	memcpy(lane->bytes + at, &head, sizeof(head));
 	memcpy(lane->bytes + at + sizeof(head), record, size);
@@ -104,16 +88,15 @@ int merge__insert(struct merge *merge, size_t index, uint64_t time_ns, const voi
 	return 0;
 }
 
-int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *record, size_t size)
-{
-	uint64_t last_ns = merge->lanes[lane].last_ns;
-
-	return merge__insert(merge, lane, time_ns > last_ns ? time_ns : last_ns, record, size);
-}
-
 static const struct head *first_of(const struct lane *lane)
 {
 	return head_at(lane, lane->begin);
+}
+
+int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *record, size_t size)
+{
+	return merge__insert(merge, lane, max_u64(time_ns, merge->lanes[lane].last_ns), record,
+			     size);
 }
 
 /* The lane with the oldest first record; of several the lowest lane. *next_ns: time of the next
@@ -251,23 +234,20 @@ struct rings {
 	} sources[];
 };
 
-static int keep(struct rings *rings, size_t lane, uint64_t time_ns, const void *record, size_t size)
-{
-	return rings->options.exact_times ? merge__insert(rings->merge, lane, time_ns, record, size)
-					  : merge__add(rings->merge, lane, time_ns, record, size);
-}
-
 static bool on_record(void *ctx, void *record, size_t size)
 {
 	struct source *source = ctx;
 	struct rings *rings = source->rings;
 	const struct rings_options *options = &rings->options;
 	uint64_t time_ns = options->time_of(record);
+	int err = -ENOMEM; /* then it goes out at once, out of order */
 
 	if (time_ns > source->last_ns)
 		source->last_ns = time_ns;
-	/* out of memory: out of order */
-	if (!rings->merge || !time_ns || keep(rings, source->lane, time_ns, record, size))
+	if (rings->merge && time_ns)
+		err = (options->exact_times ? merge__insert : merge__add)(
+			rings->merge, source->lane, time_ns, record, size);
+	if (err)
 		options->take(options->ctx, record, size);
 	rings->drain_left--;
 	return --rings->turn_left;
@@ -330,19 +310,6 @@ int rings__fd(const struct rings *rings)
 	return rings->epoll_fd;
 }
 
-/* One ring's turn. Returns the time up to which its records have been taken: now_ns, which is
- * before the turn; or, if records are left or being written, the time of the last one taken. */
-static uint64_t drain_lane(struct rings *rings, size_t lane, uint64_t now_ns)
-{
-	struct source *source = &rings->sources[lane];
-
-	rings->turn_left = TURN_MAX < rings->drain_left ? TURN_MAX : rings->drain_left;
-	ring_consume(&source->ring, on_record, source);
-	if (!ring_left(&source->ring))
-		return now_ns;
-	return source->last_ns < now_ns ? source->last_ns : now_ns;
-}
-
 /* A turn of each. Returns whether some ring had more than its turn. */
 static bool drain_lanes(struct rings *rings)
 {
@@ -350,11 +317,15 @@ static bool drain_lanes(struct rings *rings)
 	bool more = false;
 
 	for (size_t i = 0; i < rings->options.count && rings->drain_left; i++) {
-		uint64_t taken_ns = drain_lane(rings, i, now_ns);
+		struct source *source = &rings->sources[i];
 
+		rings->turn_left = (uint32_t)min_u64(TURN_MAX, rings->drain_left);
+		ring_consume(&source->ring, on_record, source);
 		more = more || !rings->turn_left;
-		if (taken_ns < until_ns)
-			until_ns = taken_ns;
+		/* Its records are taken up to now_ns, which is before the turn; or, if some are
+		 * left or being written, up to the last one taken. */
+		if (ring_left(&source->ring))
+			until_ns = min_u64(until_ns, source->last_ns);
 	}
 	if (rings->merge)
 		merge__drain(rings->merge, until_ns, rings->options.take, rings->options.ctx);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/sampler.h"
 
-#include "attach/recycling.h"
+#include "attach/links.h"
 #include "base/clock.h"
 #include "base/emitted.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "base/thread.h"
 
 #include <bpf/bpf.h>
@@ -81,20 +82,6 @@ static double draw_rate(unsigned short draws[3])
 	return RATE_LEAST + RATE_WIDTH * erand48(draws);
 }
 
-static int clock_open(struct cpu_clock *clock, int cpu, uint64_t interval_ns, int program_fd)
-{
-	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = interval_ns);
-
-	*clock = (struct cpu_clock){
-		.event_fd = cpu_clock_open(cpu, interval_ns), .link_fd = -1, .rate = 1};
-	if (clock->event_fd == -ENODEV)
-		return 0;
-	if (clock->event_fd < 0)
-		return clock->event_fd;
-	clock->link_fd = bpf_link_create(program_fd, clock->event_fd, BPF_PERF_EVENT, &opts);
-	return clock->link_fd < 0 ? -errno : 0;
-}
-
 static void close_clocks(struct sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->clocks_count; i++) {
@@ -109,6 +96,7 @@ static void close_clocks(struct sampler *sampler)
 /* CPUs that come online later are not sampled. 0 or -errno. */
 static int open_clocks(struct sampler *sampler)
 {
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = sampler->on_cpu_ns);
 	size_t count = (size_t)sysconf(_SC_NPROCESSORS_CONF);
 	int program_fd = tracer__on_cpu_fd(sampler->tracer), err = program_fd < 0 ? -ENOTSUP : 0;
 
@@ -116,9 +104,19 @@ static int open_clocks(struct sampler *sampler)
 		sampler->clocks = calloc(count, sizeof(*sampler->clocks));
 	if (!sampler->clocks)
 		return -ENOMEM;
-	for (size_t i = 0; !err && i < count; i++)
-		err = clock_open(&sampler->clocks[sampler->clocks_count++], (int)i,
-				 sampler->on_cpu_ns, program_fd);
+	for (size_t i = 0; !err && i < count; i++) {
+		struct cpu_clock *clock = &sampler->clocks[sampler->clocks_count++];
+
+		*clock = (struct cpu_clock){.event_fd = cpu_clock_open((int)i, sampler->on_cpu_ns),
+					    .link_fd = -1,
+					    .rate = 1};
+		if (clock->event_fd == -ENODEV) /* the CPU is offline */
+			continue;
+		if (clock->event_fd >= 0)
+			clock->link_fd =
+				bpf_link_create(program_fd, clock->event_fd, BPF_PERF_EVENT, &opts);
+		err = clock->event_fd < 0 ? clock->event_fd : clock->link_fd < 0 ? -errno : 0;
+	}
 	if (err)
 		close_clocks(sampler);
 	return err;
@@ -169,46 +167,37 @@ static int visit(const struct sampler *sampler, pid_t pid)
 	return err;
 }
 
-static void visit_all(const struct sampler *sampler)
-{
-	pid_t pids[OWN_ROUNDS_MAX + 1];
-	size_t count = tracer__pids(sampler->tracer, pids, OWN_ROUNDS_MAX + 1);
-	int err = count > OWN_ROUNDS_MAX ? -E2BIG : 0;
-
-	for (size_t i = 0; !err && i < count; i++)
-		err = visit(sampler, pids[i]);
-	if (err == -E2BIG)
-		visit(sampler, 0);
-}
-
-/* Waits. Is there to be another round? */
-static bool wait_for_round(const struct sampler *sampler, uint64_t ns)
-{
-	struct pollfd stop = {.fd = sampler->stop_fd, .events = POLLIN};
-	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000),
-				.tv_nsec = (long)(ns % 1000000000)};
-
-	return ppoll(&stop, 1, &time, NULL) == 0;
-}
-
 static void *make_rounds(void *arg)
 {
 	const struct sampler *sampler = arg;
 	uint64_t last_ns = clock_monotonic_ns(), wait_ns = sampler->off_cpu_ns;
+	struct pollfd stop = {.fd = sampler->stop_fd, .events = POLLIN};
 	unsigned short draws[3] = {0};
 
-	while (wait_for_round(sampler, (uint64_t)(draw_rate(draws) * (double)wait_ns))) {
-		uint64_t now_ns = clock_monotonic_ns();
-		uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), interval_ns;
+	for (;;) {
+		uint64_t pause_ns = (uint64_t)(draw_rate(draws) * (double)wait_ns), now_ns, cpu_ns;
+		struct timespec pause = {.tv_sec = (time_t)(pause_ns / 1000000000),
+					 .tv_nsec = (long)(pause_ns % 1000000000)};
+		pid_t pids[OWN_ROUNDS_MAX + 1];
+		size_t count;
+		int err;
 
+		if (ppoll(&stop, 1, &pause, NULL))
+			return NULL;
+		now_ns = clock_monotonic_ns();
+		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		tracer__set_off_cpu_interval(sampler->tracer, now_ns - last_ns);
 		last_ns = now_ns;
-		visit_all(sampler);
+		count = tracer__pids(sampler->tracer, pids, OWN_ROUNDS_MAX + 1);
+		err = count > OWN_ROUNDS_MAX ? -E2BIG : 0;
+		for (size_t i = 0; !err && i < count; i++)
+			err = visit(sampler, pids[i]);
+		if (err == -E2BIG)
+			visit(sampler, 0);
 		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
-		interval_ns = __atomic_load_n(&sampler->off_cpu_ns, __ATOMIC_RELAXED);
-		wait_ns = cpu_ns * ROUND_BUDGET > interval_ns ? cpu_ns * ROUND_BUDGET : interval_ns;
+		wait_ns = max_u64(cpu_ns * ROUND_BUDGET,
+				  __atomic_load_n(&sampler->off_cpu_ns, __ATOMIC_RELAXED));
 	}
-	return NULL;
 }
 
 /* Adds a reason why samples are missing. err: -errno, which is added to it, or 0. */
@@ -220,25 +209,10 @@ static void add_reason(struct sampler *sampler, const char *what, int err)
 		 what, err ? " (" : "", err ? strerror(-err) : "", err ? ")" : "");
 }
 
-static void open_all(struct sampler *sampler)
-{
-	int err = open_clocks(sampler);
-
-	if (err) {
-		sampler->on_cpu_ns = 0;
-		add_reason(sampler,
-			   "threads that run are not sampled: no perf event by the CPU's clock",
-			   err);
-	}
-	if (tracer__off_cpu_fd(sampler->tracer) >= 0)
-		return;
-	sampler->off_cpu_ns = 0;
-	add_reason(sampler, "threads that wait are not sampled: needs Linux 5.18", 0);
-}
-
 struct sampler *sampler__new(struct tracer *tracer, struct sink *sink, uint64_t hz)
 {
 	struct sampler *sampler = calloc(1, sizeof(*sampler));
+	int err;
 
 	if (!sampler)
 		return NULL;
@@ -250,7 +224,17 @@ struct sampler *sampler__new(struct tracer *tracer, struct sink *sink, uint64_t 
 		return sampler;
 	sampler->on_cpu_ns = 1000000000 / hz;
 	sampler->off_cpu_ns = OFF_CPU_TIMES * sampler->on_cpu_ns;
-	open_all(sampler);
+	err = open_clocks(sampler);
+	if (err) {
+		sampler->on_cpu_ns = 0;
+		add_reason(sampler,
+			   "threads that run are not sampled: no perf event by the CPU's clock",
+			   err);
+	}
+	if (tracer__off_cpu_fd(tracer) < 0) {
+		sampler->off_cpu_ns = 0;
+		add_reason(sampler, "threads that wait are not sampled: needs Linux 5.18", 0);
+	}
 	if (*sampler->why)
 		msg_say("%s", sampler->why);
 	return sampler;
@@ -339,16 +323,6 @@ void sampler__renew(struct sampler *sampler)
 	sampler->thinned_at = tracer__sample_stacks(sampler->tracer);
 }
 
-static void report_lost(struct sampler *sampler, uint32_t process)
-{
-	struct perfx_loss record = {.loss = PERFX_LOSS_SAMPLE_DROPS,
-				    .process = process,
-				    .count = tracer__samples_lost(sampler->tracer, process)};
-
-	if (emitted_advance(&sampler->lost_sent, process, &record.count) > 0)
-		SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_LOSS, record);
-}
-
 void sampler__report(struct sampler *sampler)
 {
 	uint64_t drops_count = tracer__counter(sampler->tracer, PERFX_COUNTER_SAMPLE_DROPS);
@@ -357,6 +331,13 @@ void sampler__report(struct sampler *sampler)
 	if (drops_count == sampler->drops_count)
 		return;
 	sampler->drops_count = drops_count;
-	for (uint32_t process = 0; process < count && process < PERFX_MAX_PROCESSES; process++)
-		report_lost(sampler, process);
+	for (uint32_t process = 0; process < count && process < PERFX_MAX_PROCESSES; process++) {
+		struct perfx_loss record = {.loss = PERFX_LOSS_SAMPLE_DROPS,
+					    .process = process,
+					    .count =
+						    tracer__samples_lost(sampler->tracer, process)};
+
+		if (emitted_advance(&sampler->lost_sent, process, &record.count) > 0)
+			SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_LOSS, record);
+	}
 }

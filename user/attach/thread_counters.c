@@ -81,9 +81,9 @@ void thread_counters__free(struct thread_counters *thread_counters)
 {
 	if (!thread_counters)
 		return;
-	for (size_t i = 0; i < thread_counters->threads_count; i++)
-		if (thread_counters->threads[i].tid)
-			close_thread(thread_counters, &thread_counters->threads[i]);
+	FOR_EACH (thread, thread_counters->threads)
+		if (thread->tid)
+			close_thread(thread_counters, thread);
 	free(thread_counters->threads);
 	free(thread_counters->processes);
 	emitted_clear(&thread_counters->processes_emitted);
@@ -106,20 +106,10 @@ bool thread_counters__all_functions(const struct thread_counters *thread_counter
 	return thread_counters->choice == COUNTERS_ON || thread_counters->choice == COUNTERS_LISTED;
 }
 
-static struct perf_process *process_of(struct thread_counters *thread_counters, uint32_t process)
-{
-	if (grow_array(&thread_counters->processes, &thread_counters->processes_capacity,
-		       (size_t)process + 1, sizeof(*thread_counters->processes)))
-		return NULL;
-	if (process >= thread_counters->processes_count)
-		thread_counters->processes_count = (size_t)process + 1;
-	return &thread_counters->processes[process];
-}
-
 /* Adds the counts of a thread's events, scaled up for the time that they were not on a counter. */
 static void add_thread(struct thread_counters *thread_counters, const struct perf_thread *thread)
 {
-	struct perf_process *process = process_of(thread_counters, thread->process);
+	struct perf_process *process = GROW_TO(thread_counters->processes, thread->process);
 	uint64_t read_back[3]; /* count, ns enabled, ns running */
 
 	if (!process)
@@ -142,20 +132,10 @@ static void add_thread(struct thread_counters *thread_counters, const struct per
 
 static struct perf_thread *find_thread(const struct thread_counters *thread_counters, pid_t tid)
 {
-	for (size_t i = 0; i < thread_counters->threads_count; i++)
-		if (thread_counters->threads[i].tid == tid)
-			return &thread_counters->threads[i];
+	FOR_EACH (thread, thread_counters->threads)
+		if (thread->tid == tid)
+			return thread;
 	return NULL;
-}
-
-/* NULL: all slots are taken. */
-static struct perf_thread *free_slot(struct thread_counters *thread_counters)
-{
-	struct perf_thread *thread = find_thread(thread_counters, 0);
-
-	if (!thread && thread_counters->threads_count < PERFX_PERF_THREADS)
-		thread = &thread_counters->threads[thread_counters->threads_count++];
-	return thread;
 }
 
 static void drop_thread(struct thread_counters *thread_counters, struct tracer *tracer,
@@ -174,17 +154,16 @@ static void count_thread(struct thread_counters *thread_counters, struct tracer 
 	size_t opened = 0, count = thread_counters->counters.events_count;
 	uint32_t slot;
 
-	if (thread && thread->process != process) {
-		/* it executed another program */
-		drop_thread(thread_counters, tracer, thread);
-		thread = NULL;
-	}
-	if (thread) {
+	if (thread && thread->process == process) {
 		thread->seen = true;
 		return;
 	}
-	thread = free_slot(thread_counters);
-	if (!thread)
+	if (thread) /* it executed another program */
+		drop_thread(thread_counters, tracer, thread);
+	thread = find_thread(thread_counters, 0);
+	if (!thread && thread_counters->threads_count < PERFX_PERF_THREADS)
+		thread = &thread_counters->threads[thread_counters->threads_count++];
+	if (!thread) /* all slots are taken */
 		return;
 	slot = (uint32_t)(thread - thread_counters->threads);
 	for (; opened < count; opened++) {
@@ -203,35 +182,28 @@ static void count_thread(struct thread_counters *thread_counters, struct tracer 
 	thread->seen = true;
 }
 
-static void count_process(struct thread_counters *thread_counters, struct tracer *tracer, pid_t pid)
-{
-	struct perfx_traced_process traced;
-	pid_t *tids = NULL;
-	ssize_t count;
-
-	if (tracer__traced_process(tracer, pid, &traced))
-		return;
-	count = process_threads(pid, &tids);
-	for (ssize_t i = 0; i < count; i++)
-		count_thread(thread_counters, tracer, traced.process, tids[i]);
-	free(tids);
-}
-
 void thread_counters__scan(struct thread_counters *thread_counters, struct tracer *tracer,
 			   const pid_t *pids, size_t count)
 {
 	if (!thread_counters->counters.count)
 		return;
-	for (size_t i = 0; i < thread_counters->threads_count; i++)
-		thread_counters->threads[i].seen = false;
-	for (size_t i = 0; i < count; i++)
-		count_process(thread_counters, tracer, pids[i]);
-	for (size_t i = 0; i < thread_counters->threads_count; i++) {
-		struct perf_thread *thread = &thread_counters->threads[i];
+	FOR_EACH (thread, thread_counters->threads)
+		thread->seen = false;
+	for (size_t i = 0; i < count; i++) {
+		struct perfx_traced_process traced;
+		pid_t *tids = NULL;
+		ssize_t tids_count;
 
+		if (tracer__traced_process(tracer, pids[i], &traced))
+			continue;
+		tids_count = process_threads(pids[i], &tids);
+		for (ssize_t k = 0; k < tids_count; k++)
+			count_thread(thread_counters, tracer, traced.process, tids[k]);
+		free(tids);
+	}
+	FOR_EACH (thread, thread_counters->threads)
 		if (thread->tid && !thread->seen)
 			drop_thread(thread_counters, tracer, thread);
-	}
 }
 
 void thread_counters__describe(struct thread_counters *thread_counters, struct sink *sink)
@@ -259,16 +231,20 @@ void thread_counters__describe(struct thread_counters *thread_counters, struct s
 	}
 }
 
-static void report_contexts(struct thread_counters *thread_counters, struct tracer *tracer,
-			    struct sink *sink)
+void thread_counters__report(struct thread_counters *thread_counters, struct tracer *tracer,
+			     struct sink *sink)
 {
+	size_t ended_bytes = thread_counters->processes_count * sizeof(*thread_counters->processes);
+	struct perf_process *ended;
 	struct pack_buffer buffer;
-	struct perfx_perf_sums sums;
-	uint32_t count;
+	uint32_t contexts_count;
 
-	tracer__contexts(tracer, &count);
-	for (uint32_t context = 1; context < count; context++) {
+	if (!thread_counters->counters.count)
+		return;
+	tracer__contexts(tracer, &contexts_count);
+	for (uint32_t context = 1; context < contexts_count; context++) {
 		struct perfx_call_counters record = {.context = context};
+		struct perfx_perf_sums sums;
 
 		if (!tracer__perf_sums(tracer, context, &sums))
 			continue;
@@ -278,59 +254,34 @@ static void report_contexts(struct thread_counters *thread_counters, struct trac
 		    !emitted_add(&thread_counters->contexts_emitted, context, &record.calls_count))
 			SINK_PACK(sink, &buffer, PERFX_KIND_CALL_COUNTERS, record);
 	}
-}
-
-static void report_process(struct thread_counters *thread_counters, uint32_t index,
-			   struct sink *sink)
-{
-	const struct perf_process *process = &thread_counters->processes[index];
-	struct perfx_process_counters record = {.process = index,
-						.threads_count = process->threads_count,
-						.enabled_ns = process->enabled_ns,
-						.running_ns = process->running_ns};
-	struct pack_buffer buffer;
-
-	if (!process->threads_count)
+	/* sums of ended threads, plus the counts of running ones, which are read now */
+	ended = malloc(ended_bytes + 1);
+	if (!ended)
 		return;
-	memcpy(record.values, process->values, sizeof(record.values));
-	if (emitted_advance(&thread_counters->processes_emitted, index, record.values) < 0)
-		return;
-	/* scaled up, a count may seem to shrink */
-	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
-		if ((int64_t)record.values[i] < 0)
-			record.values[i] = 0;
-	SINK_PACK(sink, &buffer, PERFX_KIND_PROCESS_COUNTERS, record);
-}
+	if (ended_bytes)
+		memcpy(ended, thread_counters->processes, ended_bytes);
+	FOR_EACH (thread, thread_counters->threads)
+		if (thread->tid)
+			add_thread(thread_counters, thread);
+	for (uint32_t i = 0; i < thread_counters->processes_count; i++) {
+		struct perf_process *process = &thread_counters->processes[i];
+		struct perfx_process_counters record = {.process = i,
+							.threads_count = process->threads_count,
+							.enabled_ns = process->enabled_ns,
+							.running_ns = process->running_ns};
 
-/* Sums of ended threads, plus the counts of running ones, which are read now. */
-static void report_processes(struct thread_counters *thread_counters, struct sink *sink)
-{
-	struct perf_process *ended = NULL;
-	size_t ended_count = thread_counters->processes_count;
-
-	if (ended_count) {
-		ended = malloc(ended_count * sizeof(*ended));
-		if (!ended)
-			return;
-		memcpy(ended, thread_counters->processes, ended_count * sizeof(*ended));
+		memcpy(record.values, process->values, sizeof(record.values));
+		*process = (struct perf_process){0};
+		if (!record.threads_count ||
+		    emitted_advance(&thread_counters->processes_emitted, i, record.values) < 0)
+			continue;
+		/* scaled up, a count may seem to shrink */
+		for (int k = 0; k < PERFX_PERF_COUNTERS; k++)
+			if ((int64_t)record.values[k] < 0)
+				record.values[k] = 0;
+		SINK_PACK(sink, &buffer, PERFX_KIND_PROCESS_COUNTERS, record);
 	}
-	for (size_t i = 0; i < thread_counters->threads_count; i++)
-		if (thread_counters->threads[i].tid)
-			add_thread(thread_counters, &thread_counters->threads[i]);
-	for (uint32_t i = 0; i < thread_counters->processes_count; i++)
-		report_process(thread_counters, i, sink);
-	memset(thread_counters->processes, 0,
-	       thread_counters->processes_count * sizeof(*thread_counters->processes));
-	if (ended)
-		memcpy(thread_counters->processes, ended, ended_count * sizeof(*ended));
+	if (ended_bytes)
+		memcpy(thread_counters->processes, ended, ended_bytes);
 	free(ended);
-}
-
-void thread_counters__report(struct thread_counters *thread_counters, struct tracer *tracer,
-			     struct sink *sink)
-{
-	if (!thread_counters->counters.count)
-		return;
-	report_contexts(thread_counters, tracer, sink);
-	report_processes(thread_counters, sink);
 }

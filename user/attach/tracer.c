@@ -25,24 +25,17 @@ void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection)
 struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which)
 {
 	const struct perfx_bpf *skel = tracer->skel;
+	struct bpf_program *const programs[TRACER_PROGRAMS] = {
+		[PROGRAM_HIT] = skel->progs.perfx_on_hit,
+		[PROGRAM_RETURN] = skel->progs.perfx_on_return,
+		[PROGRAM_SESSION] = skel->progs.perfx_on_session,
+		[PROGRAM_ANNOTATION] = skel->progs.perfx_on_mark,
+		[PROGRAM_MEMORY_HIT] = skel->progs.perfx_on_memory_hit,
+		[PROGRAM_MEMORY_RETURN] = skel->progs.perfx_on_memory_return,
+		[PROGRAM_MEMORY_SESSION] = skel->progs.perfx_on_memory_session,
+	};
 
-	switch (which) {
-	case PROGRAM_HIT:
-		return skel->progs.perfx_on_hit;
-	case PROGRAM_RETURN:
-		return skel->progs.perfx_on_return;
-	case PROGRAM_SESSION:
-		return skel->progs.perfx_on_session;
-	case PROGRAM_ANNOTATION:
-		return skel->progs.perfx_on_mark;
-	case PROGRAM_MEMORY_HIT:
-		return skel->progs.perfx_on_memory_hit;
-	case PROGRAM_MEMORY_RETURN:
-		return skel->progs.perfx_on_memory_return;
-	case PROGRAM_MEMORY_SESSION:
-		return skel->progs.perfx_on_memory_session;
-	}
-	return NULL;
+	return programs[which];
 }
 
 /* An update of a map of maps returns after a grace period. */
@@ -112,33 +105,25 @@ const struct perfx_free_ids *tracer__free_ids(const struct tracer *tracer, enum 
 	return &tracer->free_ids[kind];
 }
 
-/* As new_process() in bpf/process.bpf.c. */
-static uint32_t new_process(struct tracer *tracer)
-{
-	uint32_t process = pop_free(tracer, PERFX_ID_PROCESS);
-
-	if (process || tracer__processes_count(tracer) > PERFX_MAX_PROCESS_INDICES)
-		return process;
-	return __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
-}
-
 int64_t tracer__add_process(struct tracer *tracer, pid_t pid, bool *existed)
 {
 	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_traced_tgids);
 	struct perfx_traced_process traced = {.tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL};
-	uint32_t key = (uint32_t)pid;
+	uint32_t key = (uint32_t)pid, process = pop_free(tracer, PERFX_ID_PROCESS);
 	int err;
 
 	if (existed)
 		*existed = false;
-	traced.process = new_process(tracer);
-	if (!traced.process)
+	/* as new_process() in bpf/process.bpf.c */
+	if (!process && tracer__processes_count(tracer) <= PERFX_MAX_PROCESS_INDICES)
+		process = __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
+	if (!process)
 		return -ENOSPC;
-	traced.memory_process = traced.born = traced.process;
+	traced.process = traced.memory_process = traced.born = process;
 	if (!bpf_map_update_elem(map_fd, &key, &traced, BPF_NOEXIST))
-		return traced.process;
+		return process;
 	err = -errno;
-	tracer__give(tracer, PERFX_ID_PROCESS, traced.process); /* nobody has seen it */
+	tracer__give(tracer, PERFX_ID_PROCESS, process); /* nobody has seen it */
 	if (err != -EEXIST)
 		return err;
 	/* the program of fork was first */
@@ -332,6 +317,40 @@ void tracer__expect_many_stacks(struct tracer *tracer)
 	__atomic_store_n(&tracer->skel->bss->perfx_many_stacks, 1, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * What the programs know of a thread is allocated with its first hit, where the kernel may not
+ * wait, and charged to the control group of the tracer. In one whose limit is reached, because it
+ * is full of what was read from files, that fails until somebody who can wait has asked for memory,
+ * and the thread's calls are not seen. So the tracer asks for some, by a map, which is refused
+ * where nothing can be given up (touching pages would have a process killed there), and returns it.
+ */
+
+/* Of some two hundred threads; the kernel takes 2 ms to fill it with zeros. */
+#define ROOM_VALUE_BYTES 4096
+#define ROOM_VALUES	 2048
+
+/* The counter grows for other reasons, too, which room is no help against. */
+#define ROOM_TRIES_MAX 100
+
+void tracer__make_room(struct tracer *tracer)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_room", sizeof(uint32_t),
+				ROOM_VALUE_BYTES, ROOM_VALUES, NULL);
+
+	if (fd >= 0)
+		close(fd);
+	tracer->room_tries++;
+}
+
+void tracer__renew_room(struct tracer *tracer)
+{
+	uint64_t full = tracer__counter(tracer, PERFX_COUNTER_MAP_FULL);
+
+	if (full > tracer->room_lacked && tracer->room_tries < ROOM_TRIES_MAX)
+		tracer__make_room(tracer);
+	tracer->room_lacked = full;
+}
+
 void tracer__start(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 1, __ATOMIC_SEQ_CST);
@@ -341,15 +360,6 @@ void tracer__wait(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_waiting, 1, __ATOMIC_SEQ_CST);
 	tracer__start(tracer);
-}
-
-/* Ends the calls that threads have left without passing an exit; before the links go. */
-static void settle(struct tracer *tracer)
-{
-	const struct bpf_link *link = tracer->skel->links.perfx_at_end;
-
-	if (link)
-		link_iterate(bpf_link__fd(link));
 }
 
 void tracer__observe(struct tracer *tracer, bool on)
@@ -362,9 +372,13 @@ void tracer__observe(struct tracer *tracer, bool on)
 
 bool tracer__stop(struct tracer *tracer, uint32_t kept_from)
 {
+	const struct bpf_link *at_end = tracer->skel->links.perfx_at_end;
+
 	__atomic_store_n(&tracer->skel->bss->perfx_ending, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
-	settle(tracer);
+	/* before the links go: ends the calls that threads have left without passing an exit */
+	if (at_end)
+		link_iterate(bpf_link__fd(at_end));
 	if (links__end(tracer->links, kept_from))
 		return true;
 	tracer_wait_for_programs(tracer);
@@ -387,32 +401,26 @@ struct bpf_map *tracer_sum_map(const struct tracer *tracer, enum perfx_kind kind
 	return bpf_object__find_map_by_name(tracer->skel->obj, name);
 }
 
-static void visit_sums(const struct bpf_map *map, enum perfx_kind kind,
-		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx)
-{
-	uint16_t size = (uint16_t)bpf_map__value_size(map);
-	struct perfx_sum_key key, next;
-	struct perfx_sums *record = malloc(size);
-	int err = record ? bpf_map_get_next_key(bpf_map__fd(map), NULL, &next) : -ENOMEM;
-
-	for (; !err; err = bpf_map_get_next_key(bpf_map__fd(map), &key, &next)) {
-		key = next;
-		if (bpf_map_lookup_elem(bpf_map__fd(map), &key, record))
-			continue;
-		record->hdr = (struct perfx_record){.size = size, .kind = kind, .fixed = size};
-		visit(ctx, record);
-	}
-	free(record);
-}
-
 void tracer__each_sums(const struct tracer *tracer,
 		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx)
 {
 	for (enum perfx_kind kind = 1; kind < PERFX_KINDS; kind++) {
 		const struct bpf_map *map = tracer_sum_map(tracer, kind);
+		uint16_t size = map ? (uint16_t)bpf_map__value_size(map) : 0;
+		struct perfx_sums *record = map ? malloc(size) : NULL;
+		int map_fd = map ? bpf_map__fd(map) : -1;
+		struct perfx_sum_key key, next;
+		int err = record ? bpf_map_get_next_key(map_fd, NULL, &next) : -ENOMEM;
 
-		if (map)
-			visit_sums(map, kind, visit, ctx);
+		for (; !err; err = bpf_map_get_next_key(map_fd, &key, &next)) {
+			key = next;
+			if (bpf_map_lookup_elem(map_fd, &key, record))
+				continue;
+			record->hdr =
+				(struct perfx_record){.size = size, .kind = kind, .fixed = size};
+			visit(ctx, record);
+		}
+		free(record);
 	}
 }
 
@@ -501,21 +509,17 @@ size_t tracer__pids(const struct tracer *tracer, pid_t *pids, size_t max)
 	return count;
 }
 
-/* Sum over the CPUs of one entry of a per-CPU array of u64. */
-static uint64_t percpu_sum(const struct tracer *tracer, int map_fd, uint32_t key)
+uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which)
 {
+	uint32_t key = which;
 	uint64_t sum = 0;
 
-	if (bpf_map_lookup_elem(map_fd, &key, tracer->percpu))
+	if (bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_counters), &key,
+				tracer->percpu))
 		return 0;
 	for (int i = 0; i < tracer->cpus_count; i++)
 		sum += tracer->percpu[i];
 	return sum;
-}
-
-uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which)
-{
-	return percpu_sum(tracer, bpf_map__fd(tracer->skel->maps.perfx_counters), which);
 }
 
 uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe)
@@ -597,41 +601,6 @@ uint64_t tracer__missed(const struct tracer *tracer)
 	return missed;
 }
 
-static void zero_percpu(struct tracer *tracer, struct bpf_map *map, uint32_t count)
-{
-	memset(tracer->percpu, 0, (size_t)tracer->cpus_count * sizeof(*tracer->percpu));
-	for (uint32_t key = 0; key < count; key++)
-		bpf_map_update_elem(bpf_map__fd(map), &key, tracer->percpu, BPF_ANY);
-}
-
-static int ignore_record(void *ctx, void *data, size_t size)
-{
-	(void)ctx;
-	(void)data;
-	(void)size;
-	return 0;
-}
-
-static void drain(const struct tracer_rings *rings)
-{
-	struct ring_buffer *buffers = tracer_rings_reader(rings, ignore_record, NULL);
-
-	if (buffers)
-		ring_buffer__consume(buffers);
-	ring_buffer__free(buffers);
-}
-
-/* Takes everything out of a hash. */
-static void empty(struct bpf_map *map, size_t key_size)
-{
-	unsigned char key[32];
-
-	assert(key_size <= sizeof(key) && key_size == bpf_map__key_size(map));
-	while (!bpf_map_get_next_key(bpf_map__fd(map), NULL, key))
-		if (bpf_map_delete_elem(bpf_map__fd(map), key))
-			break;
-}
-
 /* All accounted runs of a program; 0 if it is not loaded. */
 static struct accounted_runs runs_of_program(const struct bpf_program *program)
 {
@@ -687,22 +656,52 @@ void tracer__account_runs(struct tracer *tracer, bool on)
 	tracer->account_fd = 0;
 }
 
+static int ignore_record(void *ctx, void *data, size_t size)
+{
+	(void)ctx;
+	(void)data;
+	(void)size;
+	return 0;
+}
+
+static void empty_rings(const struct tracer_rings *rings)
+{
+	struct ring_buffer *buffers = tracer_rings_reader(rings, ignore_record, NULL);
+
+	if (buffers)
+		ring_buffer__consume(buffers);
+	ring_buffer__free(buffers);
+}
+
+static void empty_hash(struct bpf_map *map, size_t key_size)
+{
+	unsigned char key[32];
+
+	assert(key_size <= sizeof(key) && key_size == bpf_map__key_size(map));
+	while (!bpf_map_get_next_key(bpf_map__fd(map), NULL, key))
+		if (bpf_map_delete_elem(bpf_map__fd(map), key))
+			break;
+}
+
 void tracer__reset(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
 
-	empty(skel->maps.perfx_context_ids, sizeof(uint32_t[4]) + sizeof(uint64_t));
+	empty_hash(skel->maps.perfx_context_ids, sizeof(uint32_t[4]) + sizeof(uint64_t));
 	memset(tracer->contexts, 0, skel->data->perfx_next_context * sizeof(*tracer->contexts));
 	skel->data->perfx_next_context = 1;
 	skel->data->perfx_next_process = 1;
 	skel->data->perfx_next_function = 1;
-	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
+	memset(tracer->percpu, 0, (size_t)tracer->cpus_count * sizeof(*tracer->percpu));
+	for (uint32_t key = 0; key < PERFX_COUNTERS; key++)
+		bpf_map_update_elem(bpf_map__fd(skel->maps.perfx_counters), &key, tracer->percpu,
+				    BPF_ANY);
 	for (int cpu = 0; cpu < tracer->cpus_count; cpu++)
 		memset(&tracer->hits[(size_t)cpu * tracer->probes_max], 0,
 		       tracer->probes_count * sizeof(*tracer->hits));
-	drain(&tracer->spans);
-	drain(&tracer->memory);
-	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
+	empty_rings(&tracer->spans);
+	empty_rings(&tracer->memory);
+	empty_hash(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;

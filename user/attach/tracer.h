@@ -143,8 +143,8 @@ int tracer__set_python(struct tracer *tracer, pid_t pid, const struct perfx_pyth
 /* The traced programs switch stacks in user space: frames are matched one by one. */
 void tracer__expect_many_stacks(struct tracer *tracer);
 
-/* Room for the states of threads, in a control group that is full of what it has read
- * (thread_room.c): makes some; makes more where there was none, now and then. */
+/* Room for the states of threads, in a control group that is full of what it has read: makes some;
+ * makes more where there was none, now and then. */
 void tracer__make_room(struct tracer *tracer);
 void tracer__renew_room(struct tracer *tracer);
 
@@ -277,7 +277,22 @@ struct loading *loading__start(const struct tracer_options *options,
  * errno, as tracer__new. Frees `loading`. */
 struct tracer *loading__end(struct loading *loading, uint32_t probes_count);
 
-/* An index is free. Only for those that tracer__forget (recycling.h) has set, each once. */
+/*
+ * What the kernel's tables have of processes that are gone, in a recording that goes on: it is
+ * taken out, and their indices are given to others (recycling.c). When, is for session/recycle.c to
+ * say.
+ */
+
+/* gone: by process index, up to PERFX_MAX_PROCESS_INDICES; set for those of which no program and no
+ * record speaks any more. Takes out what the tables have of them, and sets contexts (by index, up
+ * to PERFX_MAX_CONTEXTS) for their calling contexts, which can be given then. 0 or -errno: nothing
+ * may be given. */
+int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[]);
+
+/* Stacks of samples are emitted anew, under other numbers. 0 or -errno: those of some are. */
+int tracer__renew_sample_stacks(struct tracer *tracer);
+
+/* An index is free. Only for those that tracer__forget has set, each once. */
 void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id);
 
 /* The queue of free indices: those at places [n, taken) have been taken again since `taken` was

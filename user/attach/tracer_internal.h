@@ -6,6 +6,8 @@
 #include "attach/tracer.h"
 #include "perfx.skel.h"
 
+#define TRACER_TABLES 7 /* that are mapped */
+
 struct tracer {
 	struct perfx_bpf *skel;
 	int handler_id;		    /* of libbpf, for programs of uprobes */
@@ -22,19 +24,22 @@ struct tracer {
 	struct perfx_probe *probes; /* mapped tables */
 	uint64_t *hits;
 	struct perfx_context_node *contexts;
-	size_t probes_bytes, contexts_bytes;
-	struct perfx_name *names; /* mapped too */
-	size_t names_bytes;
-	struct perfx_gpu_sum *gpu_sums; /* mapped too */
-	uint32_t alloc_probes_count;	/* next free index; 0 is no allocation probe */
-	uint32_t annotations_count;	/* likewise */
+	struct perfx_name *names;
+	struct perfx_gpu_sum *gpu_sums;
+	struct perfx_free_ids *free_ids;
+	uint64_t *gates;
+	struct mapped_table {
+		void *memory;
+		size_t bytes;
+	} mapped[TRACER_TABLES];
+	size_t mapped_count;
+	uint32_t alloc_probes_count; /* next free index; 0 is no allocation probe */
+	uint32_t annotations_count;  /* likewise */
 	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
 	struct links *links;
-	struct waiting *waiting;	 /* NULL: not recorded */
-	struct perfx_free_ids *free_ids; /* mapped too */
-	uint64_t *gates;		 /* mapped too */
-	int account_fd;			 /* of BPF_ENABLE_STATS; 0: off */
-	uint64_t room_lacked;		 /* PERFX_COUNTER_MAP_FULL, when it was read last */
+	struct waiting *waiting; /* NULL: not recorded */
+	int account_fd;		 /* of BPF_ENABLE_STATS; 0: off */
+	uint64_t room_lacked;	 /* PERFX_COUNTER_MAP_FULL, when it was read last */
 	unsigned room_tries;
 };
 

@@ -6,6 +6,7 @@
  */
 #include "attach/tracer_internal.h"
 
+#include "base/order.h"
 #include "base/thread.h"
 #include "plan/plan.h"
 
@@ -36,17 +37,6 @@ static size_t ring_round(size_t bytes)
 	while (size < bytes)
 		size *= 2;
 	return size;
-}
-
-/* As many as there are CPUs, each a power of two. */
-static size_t rings_count(const struct tracer *tracer, const struct tracer_options *options)
-{
-	size_t wanted = options->rings_count ? options->rings_count : (size_t)tracer->cpus_count;
-	size_t count = 1;
-
-	while (count < wanted && count < PERFX_MAX_RINGS)
-		count *= 2;
-	return count;
 }
 
 /* Which links serve entry and exit sites, and which serve return probes. */
@@ -177,6 +167,7 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 {
 	bool sockets = features->socket_lengths && !tracer->lacks[TRACER_SOCKETS];
 	bool sessions = tracer->return_link == PERFX_LINK_SESSION;
+	size_t wanted_rings = options->rings_count ?: (size_t)tracer->cpus_count;
 	struct perfx_bpf *skel = perfx_bpf__open();
 
 	tracer->skel = skel;
@@ -204,7 +195,11 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	skel->rodata->perfx_cookie_arguments = tracer->hit_link == PERFX_LINK_PERF;
 	skel->rodata->perfx_compensate = options->compensate;
 	skel->rodata->perfx_cpus_count = (uint32_t)tracer->cpus_count;
-	tracer->spans.count = tracer->memory.count = rings_count(tracer, options);
+	/* as many as there are CPUs, each a power of two */
+	tracer->spans.count = 1;
+	while (tracer->spans.count < wanted_rings && tracer->spans.count < PERFX_MAX_RINGS)
+		tracer->spans.count *= 2;
+	tracer->memory.count = tracer->spans.count;
 	skel->rodata->perfx_rings_mask = (uint32_t)tracer->spans.count - 1;
 	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
 	bpf_map__set_max_entries(skel->maps.perfx_probes, tracer->probes_max);
@@ -244,28 +239,7 @@ static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *ri
 	return tracer_put_maps(bpf_map__fd(map), numbers, rings->fds, (uint32_t)rings->count);
 }
 
-/* Samples, which come by the clock, and stacks of first calls alone. */
 #define SAMPLES_RING_BYTES (1u << 20)
-
-/* Of the rings of memory records and samples; where none are wanted, the smallest there are. */
-static size_t memory_ring_bytes(const struct tracer_options *options)
-{
-	if (options->memory)
-		return options->ring_bytes;
-	if (!options->samples && options->stacks == PERFX_STACKS_OFF)
-		return 1;
-	return options->ring_bytes < SAMPLES_RING_BYTES ? options->ring_bytes : SAMPLES_RING_BYTES;
-}
-
-static int make_all_rings(struct tracer *tracer, const struct tracer_options *options)
-{
-	const struct perfx_bpf *skel = tracer->skel;
-	int err = make_rings(skel->maps.perfx_spans, options->ring_bytes, &tracer->spans);
-
-	return err ? err
-		   : make_rings(skel->maps.perfx_memory, memory_ring_bytes(options),
-				&tracer->memory);
-}
 
 static void close_rings(struct tracer_rings *rings)
 {
@@ -293,26 +267,27 @@ struct program_load {
 
 #define VERIFIER_LOG_BYTES (1u << 20)
 
-static int load_program(struct program_load *load)
-{
-	return bpf_prog_load(bpf_program__type(load->program), bpf_program__name(load->program),
-			     "Dual BSD/GPL", load->insns, load->insns_count, &load->options);
-}
-
 static void *verify_program(void *arg)
 {
 	struct program_load *load = arg;
-	char *log;
+	const char *name = bpf_program__name(load->program);
+	char *log = NULL;
 
-	load->fd = load_program(load);
-	log = load->fd < 0 && getenv("PERFX_DEBUG") ? malloc(VERIFIER_LOG_BYTES) : NULL;
-	if (log) {
+	for (;;) {
+		load->fd = bpf_prog_load(bpf_program__type(load->program), name, "Dual BSD/GPL",
+					 load->insns, load->insns_count, &load->options);
+		if (load->fd >= 0 || log || !getenv("PERFX_DEBUG"))
+			break;
+		/* once more, for the verifier's log */
+		log = malloc(VERIFIER_LOG_BYTES);
+		if (!log)
+			break;
 		load->options.log_level = 1;
 		load->options.log_buf = log;
 		load->options.log_size = VERIFIER_LOG_BYTES;
-		load->fd = load_program(load);
-		fprintf(stderr, "%s: %s\n", bpf_program__name(load->program), log);
 	}
+	if (log)
+		fprintf(stderr, "%s: %s\n", name, log);
 	free(log);
 	return NULL;
 }
@@ -397,17 +372,6 @@ static struct bpf_program *loaded_program(struct tracer *tracer, enum tracer_pro
 	return load->refused || bpf_program__fd(program) < 0 ? NULL : program;
 }
 
-/* Opened objects point to the handler, so it stays as long as they do. */
-static int register_handler(struct tracer *tracer)
-{
-	LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .cookie = (long)tracer,
-		    .prog_prepare_load_fn = put_off_program);
-
-	tracer->handler_id =
-		libbpf_register_prog_handler("uprobe", BPF_PROG_TYPE_KPROBE, 0, &handler);
-	return tracer->handler_id < 0 ? tracer->handler_id : 0;
-}
-
 static void close_objects(struct tracer *tracer)
 {
 	for (size_t i = 0; i < TRACER_PROGRAMS; i++) {
@@ -427,15 +391,25 @@ static void close_objects(struct tracer *tracer)
 static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
 			 const struct features *features)
 {
+	/* samples come by the clock, and stacks of first calls alone; where none are wanted, the
+	 * smallest ring that there is */
+	size_t memory_bytes = options->memory ? options->ring_bytes
+			      : options->samples || options->stacks != PERFX_STACKS_OFF
+				      ? min_u64(options->ring_bytes, SAMPLES_RING_BYTES)
+				      : 1;
+	const struct perfx_bpf *skel;
 	int err;
 
 	close_objects(tracer);
 	err = open_object(tracer, options, features);
 	if (!err)
 		err = perfx_bpf__load(tracer->skel);
-	if (!err)
-		begin_programs(tracer);
-	return err ? err : make_all_rings(tracer, options);
+	if (err)
+		return err;
+	begin_programs(tracer);
+	skel = tracer->skel;
+	err = make_rings(skel->maps.perfx_spans, options->ring_bytes, &tracer->spans);
+	return err ?: make_rings(skel->maps.perfx_memory, memory_bytes, &tracer->memory);
 }
 
 /* One refused program fails the whole object. So all optional features are left out, then added one
@@ -459,50 +433,44 @@ static int load_features(struct tracer *tracer, const struct tracer_options *opt
 	return open_and_load(tracer, options, features);
 }
 
-static size_t free_ids_bytes(void)
+static void *map_table(struct tracer *tracer, struct bpf_map *map, size_t count, size_t item_bytes,
+		       int protection)
 {
-	return page_round(PERFX_ID_KINDS * sizeof(struct perfx_free_ids));
-}
+	size_t bytes = page_round(count * item_bytes);
+	void *table = tracer_map_table(map, bytes, protection);
 
-static size_t hits_bytes(const struct tracer *tracer)
-{
-	return page_round((size_t)tracer->cpus_count * tracer->probes_max * sizeof(*tracer->hits));
+	if (table)
+		tracer->mapped[tracer->mapped_count++] = (struct mapped_table){table, bytes};
+	return table;
 }
 
 static int map_tables(struct tracer *tracer)
 {
-	struct perfx_bpf *skel = tracer->skel;
+	const int writable = PROT_READ | PROT_WRITE;
+	size_t cpus_count = (size_t)tracer->cpus_count;
+	const struct perfx_bpf *skel = tracer->skel;
 
 	/* the elements of an array map are padded to 8 bytes */
 	_Static_assert(sizeof(struct perfx_probe) % 8 == 0, "stride of the table");
 	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
-	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
-	tracer->contexts_bytes =
-		page_round(tracer->contexts_max * sizeof(struct perfx_context_node));
-	tracer->probes = tracer_map_table(skel->maps.perfx_probes, tracer->probes_bytes,
-					  PROT_READ | PROT_WRITE);
-	tracer->hits =
-		tracer_map_table(skel->maps.perfx_hits, hits_bytes(tracer), PROT_READ | PROT_WRITE);
-	tracer->contexts = tracer_map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
-					    PROT_READ | PROT_WRITE);
 	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
-	tracer->names_bytes = page_round(PERFX_MAX_NAMES * sizeof(struct perfx_name));
-	tracer->names = tracer_map_table(skel->maps.perfx_names, tracer->names_bytes, PROT_READ);
 	_Static_assert(sizeof(struct perfx_gpu_sum) % 8 == 0, "stride of the table");
-	tracer->gpu_sums =
-		tracer_map_table(skel->maps.perfx_gpu_sums,
-				 page_round(PERFX_MAX_GPU_SUMS * sizeof(*tracer->gpu_sums)),
-				 PROT_READ);
-	tracer->gates = tracer_map_table(skel->maps.perfx_gates,
-					 page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)),
-					 PROT_READ | PROT_WRITE);
 	_Static_assert(sizeof(struct perfx_free_ids) % 8 == 0, "stride of the table");
-	tracer->free_ids = tracer_map_table(skel->maps.perfx_free_ids, free_ids_bytes(),
-					    PROT_READ | PROT_WRITE);
-	return tracer->probes && tracer->hits && tracer->contexts && tracer->names &&
-			       tracer->gpu_sums && tracer->gates && tracer->free_ids
-		       ? 0
-		       : -errno;
+	tracer->probes = map_table(tracer, skel->maps.perfx_probes, tracer->probes_max,
+				   sizeof(*tracer->probes), writable);
+	tracer->hits = map_table(tracer, skel->maps.perfx_hits, cpus_count * tracer->probes_max,
+				 sizeof(*tracer->hits), writable);
+	tracer->contexts = map_table(tracer, skel->maps.perfx_contexts, tracer->contexts_max,
+				     sizeof(*tracer->contexts), writable);
+	tracer->names = map_table(tracer, skel->maps.perfx_names, PERFX_MAX_NAMES,
+				  sizeof(*tracer->names), PROT_READ);
+	tracer->gpu_sums = map_table(tracer, skel->maps.perfx_gpu_sums, PERFX_MAX_GPU_SUMS,
+				     sizeof(*tracer->gpu_sums), PROT_READ);
+	tracer->gates = map_table(tracer, skel->maps.perfx_gates, PERFX_MAX_GATES,
+				  sizeof(*tracer->gates), writable);
+	tracer->free_ids = map_table(tracer, skel->maps.perfx_free_ids, PERFX_ID_KINDS,
+				     sizeof(*tracer->free_ids), writable);
+	return tracer->mapped_count == TRACER_TABLES ? 0 : -errno;
 }
 
 static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
@@ -511,16 +479,6 @@ static int quiet_print(enum libbpf_print_level level, const char *format, va_lis
 	if (!getenv("PERFX_DEBUG") || level == LIBBPF_DEBUG)
 		return 0;
 	return vfprintf(stderr, format, args);
-}
-
-/* The programs that follow the traced processes. A tracepoint calls them in the order in which they
- * came: a thread's last frames must be emitted before the end of its process, upon which a
- * recording may end.
- */
-static int attach_followers(struct perfx_bpf *skel)
-{
-	skel->links.perfx_on_thread_exit = bpf_program__attach(skel->progs.perfx_on_thread_exit);
-	return skel->links.perfx_on_thread_exit ? perfx_bpf__attach(skel) : -errno;
 }
 
 static int make_links(struct tracer *tracer)
@@ -558,6 +516,9 @@ static void raise_files_limit(void)
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features)
 {
 	struct tracer *tracer = calloc(1, sizeof(*tracer));
+	LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .cookie = (long)tracer,
+		    .prog_prepare_load_fn = put_off_program);
+	struct bpf_program *on_exit;
 	int err;
 
 	if (!tracer)
@@ -579,8 +540,12 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 				 : NULL;
 	err = tracer->loads && tracer->percpu ? choose_links(tracer, options->link, features)
 					      : -ENOMEM;
-	if (!err)
-		err = register_handler(tracer);
+	if (!err) {
+		/* opened objects point to the handler, so it stays as long as they do */
+		tracer->handler_id =
+			libbpf_register_prog_handler("uprobe", BPF_PROG_TYPE_KPROBE, 0, &handler);
+		err = tracer->handler_id < 0 ? tracer->handler_id : 0;
+	}
 	if (!err)
 		err = load_features(tracer, options, features);
 	if (!err)
@@ -591,14 +556,20 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 		tracer->waiting = waiting__new(tracer->skel);
 		err = tracer->waiting ? 0 : -errno;
 	}
-	if (!err)
-		err = attach_followers(tracer->skel);
-	if (err) {
-		tracer__free(tracer);
-		errno = -err;
-		return NULL;
+	if (!err) {
+		/* A tracepoint calls its programs in the order in which they came: a thread's last
+		 * frames must be emitted before the end of its process, upon which a recording may
+		 * end. */
+		on_exit = tracer->skel->progs.perfx_on_thread_exit;
+		tracer->skel->links.perfx_on_thread_exit = bpf_program__attach(on_exit);
+		err = tracer->skel->links.perfx_on_thread_exit ? perfx_bpf__attach(tracer->skel)
+							       : -errno;
 	}
-	return tracer;
+	if (!err)
+		return tracer;
+	tracer__free(tracer);
+	errno = -err;
+	return NULL;
 }
 
 void tracer__free(struct tracer *tracer)
@@ -607,22 +578,9 @@ void tracer__free(struct tracer *tracer)
 		return;
 	links__free(tracer->links);
 	waiting__free(tracer->waiting);
-	if (tracer->probes)
-		munmap(tracer->probes, tracer->probes_bytes);
-	if (tracer->hits)
-		munmap(tracer->hits, hits_bytes(tracer));
-	if (tracer->contexts)
-		munmap(tracer->contexts, tracer->contexts_bytes);
-	if (tracer->names)
-		munmap(tracer->names, tracer->names_bytes);
-	if (tracer->gpu_sums)
-		munmap(tracer->gpu_sums,
-		       page_round(PERFX_MAX_GPU_SUMS * sizeof(*tracer->gpu_sums)));
+	for (size_t i = 0; i < tracer->mapped_count; i++)
+		munmap(tracer->mapped[i].memory, tracer->mapped[i].bytes);
 	tracer__account_runs(tracer, false);
-	if (tracer->gates)
-		munmap(tracer->gates, page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)));
-	if (tracer->free_ids)
-		munmap(tracer->free_ids, free_ids_bytes());
 	if (tracer->loads)
 		close_objects(tracer);
 	if (tracer->handler_id >= 0)
@@ -668,16 +626,15 @@ struct loading *loading__start(const struct tracer_options *options,
 
 struct tracer *loading__end(struct loading *loading, uint32_t probes_count)
 {
+	uint32_t probes_max = loading->options.probes_max;
 	struct tracer *tracer;
 	int err;
 
 	if (loading->has_thread)
 		pthread_join(loading->thread, NULL);
-	if (!loading->has_thread ||
-	    (loading->tracer && probes_count > loading->options.probes_max)) {
+	if (!loading->has_thread || (loading->tracer && probes_count > probes_max)) {
 		tracer__free(loading->tracer);
-		if (probes_count > loading->options.probes_max)
-			loading->options.probes_max = probes_count;
+		loading->options.probes_max = probes_count > probes_max ? probes_count : probes_max;
 		load(loading);
 	}
 	tracer = loading->tracer;

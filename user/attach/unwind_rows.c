@@ -2,6 +2,7 @@
 #include "attach/unwind_rows.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 #include "elf/eh_frame.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ struct unwind_rows {
 	struct row_range {
 		uint32_t first, count; /* of all slabs; within one */
 	} * unused;		       /* ascending */
-	size_t unused_count, unused_room;
+	size_t unused_count, unused_capacity;
 	/* the page being compiled */
 	uint64_t page_vaddr;
 	uint32_t count;
@@ -113,11 +114,8 @@ static int add_unused(struct unwind_rows *rows, uint32_t from, uint32_t to)
 
 		if (end > to)
 			end = to;
-		if (grow_array(&rows->unused, &rows->unused_room, rows->unused_count + 1,
-			       sizeof(*rows->unused)))
+		if (LIST_ADD(rows->unused, (struct row_range){.first = from, .count = end - from}))
 			return -ENOMEM;
-		rows->unused[rows->unused_count++] =
-			(struct row_range){.first = from, .count = end - from};
 		from = end;
 	}
 	return 0;
@@ -139,23 +137,18 @@ static int add_slab(struct unwind_rows *rows)
 /* The first of so many rows in one slab, or -errno. */
 static int64_t allocate_rows(struct unwind_rows *rows, uint32_t count)
 {
-	int err = 0;
+	for (size_t i = 0;; i++) {
+		int err = i == rows->unused_count ? add_slab(rows) : 0;
+		struct row_range *range = &rows->unused[i];
 
-	for (size_t i = 0; !err; i++) {
-		struct row_range *range;
-
-		if (i == rows->unused_count)
-			err = add_slab(rows);
 		if (err)
-			break;
-		range = &rows->unused[i];
+			return err;
 		if (range->count < count)
 			continue;
 		range->first += count;
 		range->count -= count;
 		return range->first - count;
 	}
-	return err;
 }
 
 static int add_row(const struct cfi_row *row, void *ctx)
@@ -169,22 +162,11 @@ static int add_row(const struct cfi_row *row, void *ctx)
 	return 0;
 }
 
-/* The rows are written first: a program that sees the page sees them. */
-static void publish(struct unwind_rows *rows, uint32_t page, uint32_t first_row)
-{
-	struct perfx_unwind_page loaded = {.first_row = first_row, .rows_count = rows->count};
-	uint64_t word;
-
-	memcpy(rows->slabs[first_row / PERFX_UNWIND_SLAB_ROWS] + first_row % PERFX_UNWIND_SLAB_ROWS,
-	       rows->compiled, rows->count * sizeof(rows->compiled[0]));
-	rows->pages_loaded++;
-	memcpy(&word, &loaded, sizeof(word));
-	__atomic_store_n(&rows->memory.pages[page], word, __ATOMIC_RELEASE);
-}
-
 int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *image, uint64_t vaddr)
 {
+	struct perfx_unwind_page loaded;
 	int64_t first_row;
+	uint64_t word;
 	int err;
 
 	rows->page_vaddr = vaddr;
@@ -197,17 +179,15 @@ int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *ima
 	first_row = allocate_rows(rows, rows->count);
 	if (first_row < 0)
 		return (int)first_row;
-	publish(rows, page, (uint32_t)first_row);
+	/* the rows are written first: a program that sees the page sees them */
+	memcpy(rows->slabs[first_row / PERFX_UNWIND_SLAB_ROWS] + first_row % PERFX_UNWIND_SLAB_ROWS,
+	       rows->compiled, rows->count * sizeof(rows->compiled[0]));
+	rows->pages_loaded++;
+	loaded = (struct perfx_unwind_page){.first_row = (uint32_t)first_row,
+					    .rows_count = rows->count};
+	memcpy(&word, &loaded, sizeof(word));
+	__atomic_store_n(&rows->memory.pages[page], word, __ATOMIC_RELEASE);
 	return 0;
-}
-
-static struct perfx_unwind_page page_at(const struct unwind_rows *rows, uint32_t page)
-{
-	uint64_t word = __atomic_load_n(&rows->memory.pages[page], __ATOMIC_RELAXED);
-	struct perfx_unwind_page found;
-
-	memcpy(&found, &word, sizeof(found));
-	return found;
 }
 
 void unwind_rows__drop(struct unwind_rows *rows, uint32_t first_page, uint32_t count)
@@ -218,31 +198,28 @@ void unwind_rows__drop(struct unwind_rows *rows, uint32_t first_page, uint32_t c
 	}
 }
 
-static int by_first(const void *left, const void *right)
-{
-	const struct row_range *a = left, *b = right;
-
-	return (a->first > b->first) - (a->first < b->first);
-}
+ORDER(by_first, struct row_range, ASCENDING(a->first, b->first))
 
 int unwind_rows__reuse(struct unwind_rows *rows)
 {
 	struct row_range *used = calloc(rows->pages_loaded + 1, sizeof(*used));
 	uint32_t used_count = 0, behind = 0;
-	int err = used ? 0 : -ENOMEM;
+	int err = 0;
 
-	for (uint32_t page = 0; used && page < rows->pages_count; page++) {
-		struct perfx_unwind_page found = page_at(rows, page);
+	if (!used)
+		return -ENOMEM;
+	for (uint32_t page = 0; page < rows->pages_count; page++) {
+		uint64_t word = __atomic_load_n(&rows->memory.pages[page], __ATOMIC_RELAXED);
+		struct perfx_unwind_page found;
 
+		memcpy(&found, &word, sizeof(found));
 		if (found.rows_count)
 			used[used_count++] = (struct row_range){found.first_row, found.rows_count};
 		else
 			__atomic_store_n(&rows->memory.pages[page], 0, __ATOMIC_RELAXED);
 	}
-	if (used) {
-		qsort(used, used_count, sizeof(*used), by_first);
-		rows->unused_count = 0;
-	}
+	qsort(used, used_count, sizeof(*used), by_first);
+	rows->unused_count = 0;
 	for (uint32_t i = 0; !err && i < used_count; i++) {
 		err = add_unused(rows, behind, used[i].first);
 		behind = used[i].first + used[i].count;

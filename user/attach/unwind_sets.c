@@ -2,6 +2,7 @@
 #include "attach/unwind_sets.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct unwind_sets {
 	uint32_t last_generation;
 	bool generations_again; /* since it was asked for last */
 	struct set_user *users;
-	size_t users_count, users_room;
+	size_t users_count, users_capacity;
 };
 
 void code_pages__add_segment(struct code_pages *code, uint64_t vaddr, uint64_t size,
@@ -75,36 +76,26 @@ uint64_t code_pages__vaddr(const struct code_pages *code, uint32_t page)
 	return (code->first_vaddr_page + page - code->first_page) * UNWIND_PAGE_BYTES;
 }
 
-/* The segment that a mapping shows most of: neighbours may share a page of the file. */
-static const struct code_segment *segment_of(const struct code_pages *code,
-					     const struct mapping *mapping)
-{
-	const uint64_t from = mapping->file_offset, to = from + (mapping->end - mapping->start);
-	const struct code_segment *found = NULL;
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < code->segments_count; i++) {
-		const struct code_segment *segment = &code->segments[i];
-		uint64_t end = segment->offset + segment->size;
-		uint64_t low = segment->offset > from ? segment->offset : from;
-		uint64_t high = end < to ? end : to;
-
-		if (high <= low || high - low <= most)
-			continue;
-		most = high - low;
-		found = segment;
-	}
-	return found;
-}
-
 /* Which pages its addresses are in: all must be the file's, so one that begins before or ends
  * behind them has no table. */
 static void find_table(struct perfx_unwind_mapping *added, const struct code_pages *code,
 		       const struct mapping *mapping)
 {
-	const struct code_segment *segment = segment_of(code, mapping);
-	uint64_t bias, first, last;
+	const uint64_t from = mapping->file_offset, to = from + (mapping->end - mapping->start);
+	const struct code_segment *segment = NULL;
+	uint64_t most = 0, bias, first, last;
 
+	/* the segment that the mapping shows most of: neighbours may share a page of the file */
+	for (size_t i = 0; i < code->segments_count; i++) {
+		const struct code_segment *other = &code->segments[i];
+		uint64_t low = max_u64(other->offset, from);
+		uint64_t high = min_u64(other->offset + other->size, to);
+
+		if (high <= low || high - low <= most)
+			continue;
+		most = high - low;
+		segment = other;
+	}
 	if (!segment)
 		return;
 	bias = mapping->start - mapping->file_offset + segment->offset - segment->vaddr;
@@ -122,56 +113,42 @@ int mapping_list__add(struct mapping_list *list, const struct code_pages *code,
 		      const struct mapping *mapping)
 {
 	struct perfx_unwind_mapping added = {.start = mapping->start, .end = mapping->end};
-	uint64_t behind = list->count ? list->mappings[list->count - 1].end : 0;
 
 	/* one that grew while the list was read may come twice */
-	if (added.start < behind)
-		added.start = behind;
+	if (list->count)
+		added.start = max_u64(added.start, list->list[list->count - 1].end);
 	if (list->count == PERFX_UNWIND_MAPPINGS_MAX || added.start >= added.end ||
 	    added.end >> PERFX_UNWIND_ADDRESS_BITS)
 		return 0;
 	if (code)
 		find_table(&added, code, mapping);
-	if (grow_array(&list->mappings, &list->room, list->count + 1, sizeof(*list->mappings)))
-		return -ENOMEM;
-	list->mappings[list->count++] = added;
-	return 0;
+	return LIST_ADD_TO(list, added);
 }
 
 void mapping_list__clear(struct mapping_list *list)
 {
-	free(list->mappings);
+	free(list->list);
 	*list = (struct mapping_list){0};
 }
 
-static bool same_mapping(const struct perfx_unwind_mapping *a, const struct perfx_unwind_mapping *b)
-{
-	return a->start == b->start && a->end == b->end && a->bias == b->bias &&
-	       a->pages_base == b->pages_base && a->has_pages == b->has_pages;
-}
-
-static int compare_starts(const void *left, const void *right)
-{
-	const struct perfx_unwind_mapping *a = left, *b = right;
-
-	return (a->start > b->start) - (a->start < b->start);
-}
+ORDER(compare_starts, struct perfx_unwind_mapping, ASCENDING(a->start, b->start))
 
 bool mapping_list__has(const struct mapping_list *list, const struct perfx_unwind_mapping *mapping)
 {
 	const struct perfx_unwind_mapping *found =
-		list->count ? bsearch(mapping, list->mappings, list->count, sizeof(*mapping),
+		list->count ? bsearch(mapping, list->list, list->count, sizeof(*mapping),
 				      compare_starts)
 			    : NULL;
 
-	return found && same_mapping(found, mapping);
+	return found && found->end == mapping->end && found->bias == mapping->bias &&
+	       found->pages_base == mapping->pages_base && found->has_pages == mapping->has_pages;
 }
 
 /* Are all mappings of a list in the other one, too? */
 static bool is_within(const struct mapping_list *list, const struct mapping_list *other)
 {
 	for (size_t i = 0; i < list->count; i++)
-		if (!mapping_list__has(other, &list->mappings[i]))
+		if (!mapping_list__has(other, &list->list[i]))
 			return false;
 	return true;
 }
@@ -203,9 +180,9 @@ void unwind_sets__free(struct unwind_sets *sets)
 
 static struct set_user *find_user(const struct unwind_sets *sets, pid_t pid)
 {
-	for (size_t i = 0; i < sets->users_count; i++)
-		if (sets->users[i].pid == pid)
-			return &sets->users[i];
+	FOR_EACH (user, sets->users)
+		if (user->pid == pid)
+			return user;
 	return NULL;
 }
 
@@ -250,8 +227,7 @@ int unwind_sets__share(struct unwind_sets *sets, pid_t pid, uint32_t slot, uint3
 	uint32_t old = user ? user->slot : UNWIND_SLOT_NONE;
 
 	*unused = UNWIND_SLOT_NONE;
-	if (!user && grow_array(&sets->users, &sets->users_room, sets->users_count + 1,
-				sizeof(*sets->users)))
+	if (!user && GROW_BY_ONE(sets->users))
 		return -ENOMEM;
 	if (!user)
 		user = &sets->users[sets->users_count++];
@@ -262,25 +238,21 @@ int unwind_sets__share(struct unwind_sets *sets, pid_t pid, uint32_t slot, uint3
 	return 0;
 }
 
-static bool is_generation_used(const struct unwind_sets *sets, uint32_t generation)
-{
-	for (size_t i = 0; i < PERFX_UNWIND_SETS_MAX; i++)
-		if (sets->sets[i].users && sets->sets[i].generation == generation)
-			return true;
-	return false;
-}
-
 /* Code that keeps its place keeps its meaning in the cache of rules. */
 static uint32_t choose_generation(struct unwind_sets *sets, uint32_t old,
 				  const struct mapping_list *list)
 {
 	uint32_t generation;
+	bool is_used;
 
 	if (old != UNWIND_SLOT_NONE && is_within(&sets->sets[old].list, list))
 		return sets->sets[old].generation;
-	do
+	do {
 		generation = ++sets->last_generation % PERFX_UNWIND_GENERATIONS;
-	while (is_generation_used(sets, generation));
+		is_used = false;
+		for (size_t i = 0; i < PERFX_UNWIND_SETS_MAX; i++)
+			is_used |= sets->sets[i].users && sets->sets[i].generation == generation;
+	} while (is_used);
 	sets->generations_again |= sets->last_generation >= PERFX_UNWIND_GENERATIONS;
 	sets->last_generation = generation;
 	return generation;
@@ -328,7 +300,6 @@ struct perfx_unwind_process unwind_sets__process(const struct unwind_sets *sets,
 	return (struct perfx_unwind_process){.set = slot,
 					     .mappings_count = (uint32_t)set->list.count,
 					     .generation = set->generation,
-					     .lowest = set->list.mappings[0].start,
-					     .highest =
-						     set->list.mappings[set->list.count - 1].end};
+					     .lowest = set->list.list[0].start,
+					     .highest = set->list.list[set->list.count - 1].end};
 }

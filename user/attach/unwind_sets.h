@@ -43,8 +43,8 @@ void code_pages__place(struct code_pages *code, uint32_t first_page);
 uint64_t code_pages__vaddr(const struct code_pages *code, uint32_t page);
 
 struct mapping_list {
-	struct perfx_unwind_mapping *mappings; /* sorted, none overlaps */
-	size_t count, room;
+	struct perfx_unwind_mapping *list; /* sorted, none overlaps */
+	size_t count, capacity;
 };
 
 /* Adds a mapping that lies behind those before; of one that overlaps them the rest. code: NULL or

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "elf/file_cache.h"
 #include "proc/maps.h"
@@ -62,9 +63,9 @@ struct unwind_tables {
 	struct unwind_sets *sets;
 	struct file_cache *cache;
 	struct table_file *files; /* by index in the cache */
-	size_t files_count, files_room;
+	size_t files_count, files_capacity;
 	uint32_t *by_page; /* files with pages, in order of first_page */
-	size_t by_page_count, by_page_room;
+	size_t by_page_count, by_page_capacity;
 	struct ring_buffer *requests;
 	uint64_t cpu_ns;
 	uint64_t serve_until_ns; /* by the call that is in progress */
@@ -102,8 +103,7 @@ static int reserve_pages(struct unwind_tables *tables, struct table_file *file, 
 	if (!code_pages__needed(&file->code))
 		return 0;
 	first = unwind_rows__add_pages(tables->rows, code_pages__needed(&file->code));
-	if (first < 0 || grow_array(&tables->by_page, &tables->by_page_room,
-				    tables->by_page_count + 1, sizeof(*tables->by_page)))
+	if (first < 0 || GROW_BY_ONE(tables->by_page))
 		return -ENOSPC;
 	code_pages__place(&file->code, (uint32_t)first);
 	tables->by_page[tables->by_page_count++] = index;
@@ -120,12 +120,9 @@ static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 	if (!mapping_has_file(mapping))
 		return NULL;
 	index = file_cache__add(tables->cache, pid, FILE_CACHE_NONE, mapping);
-	if (index == FILE_CACHE_NONE || grow_array(&tables->files, &tables->files_room,
-						   (size_t)index + 1, sizeof(*tables->files)))
+	file = index == FILE_CACHE_NONE ? NULL : GROW_TO(tables->files, index);
+	if (!file)
 		return NULL;
-	if (index >= tables->files_count)
-		tables->files_count = (size_t)index + 1;
-	file = &tables->files[index];
 	if (!file->opened) {
 		file->image = file_cache__image(tables->cache, index);
 		file->opened = file->image != NULL;
@@ -161,22 +158,6 @@ static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
 	return at < tables->by_page_count ? &tables->files[tables->by_page[at]] : NULL;
 }
 
-/* Marks the files of all lists, by their place in by_page. */
-static void mark_mapped(struct unwind_tables *tables, bool *mapped)
-{
-	for (uint32_t slot = 0; slot < PERFX_UNWIND_SETS_MAX; slot++) {
-		const struct mapping_list *list = unwind_sets__list(tables->sets, slot);
-
-		for (size_t i = 0; i < list->count; i++) {
-			const struct perfx_unwind_mapping *mapping = &list->mappings[i];
-
-			if (mapping->has_pages)
-				mapped[find_page(tables, mapping_page(mapping, mapping->start))] =
-					true;
-		}
-	}
-}
-
 /* Drops the rows of files that no process maps any more. A program that has found a page before
  * may be searching its rows while they become another page's: what it has found does not count
  * (find_rule() in bpf/unwind.bpf.h). False: there can be none. */
@@ -187,7 +168,11 @@ static bool make_room(struct unwind_tables *tables)
 	if (!mapped)
 		return false;
 	tables->unmapped = false;
-	mark_mapped(tables, mapped);
+	for (uint32_t slot = 0; slot < PERFX_UNWIND_SETS_MAX; slot++)
+		FOR_EACH_OF (mapping, *unwind_sets__list(tables->sets, slot))
+			if (mapping->has_pages)
+				mapped[find_page(tables, mapping_page(mapping, mapping->start))] =
+					true;
 	for (size_t i = 0; i < tables->by_page_count; i++) {
 		const struct code_pages *code = &tables->files[tables->by_page[i]].code;
 
@@ -244,36 +229,17 @@ static void load_resident(struct unwind_tables *tables, struct table_file *file,
 	}
 }
 
-static int read_mappings(struct unwind_tables *tables, pid_t pid, struct mapping_list *list)
-{
-	struct maps *maps = maps__read(pid);
-	int err = 0;
-
-	if (!maps)
-		return -errno;
-	for (size_t i = 0; !err && i < maps__count(maps); i++) {
-		const struct mapping *mapping = maps__at(maps, i);
-		struct table_file *file =
-			mapping->executable ? file_of(tables, pid, mapping) : NULL;
-
-		if (mapping->executable)
-			err = mapping_list__add(list, file ? &file->code : NULL, mapping);
-	}
-	maps__free(maps);
-	return err;
-}
-
 /* Makes a BPF map of these mappings. Returns its descriptor or -errno. */
 static int new_set(const struct mapping_list *list)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
 	uint32_t count = (uint32_t)list->count, *keys = calloc(count, sizeof(*keys));
 	int err = 0, fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_set", sizeof(*keys),
-					 sizeof(list->mappings[0]), count, &options);
+					 sizeof(list->list[0]), count, &options);
 
 	for (uint32_t i = 0; keys && i < count; i++)
 		keys[i] = i;
-	if (fd < 0 || !keys || bpf_map_update_batch(fd, keys, list->mappings, &count, NULL))
+	if (fd < 0 || !keys || bpf_map_update_batch(fd, keys, list->list, &count, NULL))
 		err = -errno;
 	free(keys);
 	if (err && fd >= 0)
@@ -303,19 +269,6 @@ static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint
 	return err;
 }
 
-/* Puts the new maps into their slots. */
-static int fill_slots(struct unwind_tables *tables)
-{
-	uint32_t slots[UNPUBLISHED_MAX], count = (uint32_t)tables->unpublished_count;
-	int fds[UNPUBLISHED_MAX];
-
-	for (size_t i = 0; i < count; i++) {
-		slots[i] = tables->unpublished[i].slot;
-		fds[i] = tables->unpublished[i].fd;
-	}
-	return tracer_put_maps(tables->maps.sets_fd, slots, fds, count);
-}
-
 static void publish_slabs(struct unwind_tables *tables)
 {
 	uint32_t count = tables->new_slabs_count, keys[PERFX_UNWIND_SLABS_MAX];
@@ -331,11 +284,18 @@ static void publish_slabs(struct unwind_tables *tables)
 	tables->new_slabs_count = 0;
 }
 
+/* Puts the new maps into their slots. */
 static void *publish(void *arg)
 {
 	struct unwind_tables *tables = arg;
+	uint32_t slots[UNPUBLISHED_MAX], count = (uint32_t)tables->unpublished_count;
+	int fds[UNPUBLISHED_MAX];
 
-	tables->publication.err = fill_slots(tables);
+	for (size_t i = 0; i < count; i++) {
+		slots[i] = tables->unpublished[i].slot;
+		fds[i] = tables->unpublished[i].fd;
+	}
+	tables->publication.err = tracer_put_maps(tables->maps.sets_fd, slots, fds, count);
 	__atomic_store_n(&tables->publication.ended, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -390,25 +350,19 @@ void unwind_tables__publish(struct unwind_tables *tables, bool wait)
 	use_slots(tables);
 }
 
-/* Of the programs' cache of rules. */
-static void empty_cache(const struct unwind_tables *tables)
-{
-	uint64_t none = 0;
-
-	for (uint32_t key = 0; key < 1 << PERFX_UNWIND_CACHE_BITS; key++)
-		bpf_map_update_elem(tables->maps.cache_fd, &key, &none, BPF_ANY);
-}
-
 static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list *list)
 {
 	uint32_t slot = unwind_sets__free_slot(tables->sets), unused;
 	int fd = slot == UNWIND_SLOT_NONE ? -ENOSPC : new_set(list), err;
+	uint64_t none = 0;
 
 	if (fd < 0)
 		return fd;
 	err = unwind_sets__put(tables->sets, pid, slot, list, &unused);
+	/* empties the programs' cache of rules */
 	if (unwind_sets__generations_again(tables->sets))
-		empty_cache(tables);
+		for (uint32_t key = 0; key < 1 << PERFX_UNWIND_CACHE_BITS; key++)
+			bpf_map_update_elem(tables->maps.cache_fd, &key, &none, BPF_ANY);
 	if (err) {
 		close(fd);
 		return err;
@@ -421,14 +375,8 @@ static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list
 }
 
 /* Of small files first: their code is in most stacks, and of a framework's little is. */
-static int compare_sizes(const void *left, const void *right)
-{
-	const struct perfx_unwind_mapping *a = *(struct perfx_unwind_mapping *const *)left,
-					  *b = *(struct perfx_unwind_mapping *const *)right;
-	uint64_t a_bytes = a->end - a->start, b_bytes = b->end - b->start;
-
-	return (a_bytes > b_bytes) - (a_bytes < b_bytes);
-}
+ORDER(compare_sizes, typeof(struct perfx_unwind_mapping *),
+      ASCENDING((*a)->end - (*a)->start, (*b)->end - (*b)->start))
 
 /* Of the mappings that are not in `before`: those of a program that opens one library after the
  * other are loaded once. */
@@ -442,7 +390,7 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)process_task(pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	for (size_t i = 0; sorted && i < list->count; i++)
-		sorted[i] = &list->mappings[i];
+		sorted[i] = &list->list[i];
 	if (sorted)
 		qsort(sorted, list->count, sizeof(*sorted), compare_sizes);
 	for (size_t i = 0; fd >= 0 && sorted && i < list->count; i++) {
@@ -459,34 +407,40 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 	free(sorted);
 }
 
-static int map_process(struct unwind_tables *tables, pid_t pid)
+int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 {
-	uint32_t slot = unwind_sets__slot(tables->sets, pid);
-	const struct mapping_list nothing = {0},
-				  *before = slot == UNWIND_SLOT_NONE
-						    ? &nothing
-						    : unwind_sets__list(tables->sets, slot);
+	static const struct mapping_list nothing;
+	const struct mapping_list *before = &nothing;
+	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	struct mapping_list list = {0};
-	int err = read_mappings(tables, pid, &list);
+	struct maps *maps;
+	uint32_t slot;
+	int err;
 
+	if (!tables)
+		return 0;
+	end_publication(tables);
+	slot = unwind_sets__slot(tables->sets, pid);
+	if (slot != UNWIND_SLOT_NONE)
+		before = unwind_sets__list(tables->sets, slot);
+	maps = maps__read(pid);
+	err = maps ? 0 : -errno;
+	for (size_t i = 0; !err && i < maps__count(maps); i++) {
+		const struct mapping *mapping = maps__at(maps, i);
+		const struct table_file *file;
+
+		if (!mapping->executable)
+			continue;
+		file = file_of(tables, pid, mapping);
+		err = mapping_list__add(&list, file ? &file->code : NULL, mapping);
+	}
+	maps__free(maps);
 	/* a process that is exiting: its memory is gone, its pid is not */
 	if (!err && list.count && !mapping_list__equal(&list, before)) {
 		load_all_resident(tables, pid, &list, before);
 		err = put_list(tables, pid, &list);
 	}
 	mapping_list__clear(&list);
-	return err;
-}
-
-int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
-{
-	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	int err;
-
-	if (!tables)
-		return 0;
-	end_publication(tables);
-	err = map_process(tables, pid);
 	if (err == -ENOSPC || err == -ENOMEM)
 		say_full(tables, "no place for a process");
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
@@ -495,17 +449,16 @@ int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 
 void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *fork)
 {
-	uint32_t slot = tables ? unwind_sets__slot(tables->sets, (pid_t)fork->ppid)
-			       : UNWIND_SLOT_NONE,
-		 unused;
 	struct perfx_traced_process traced;
+	uint32_t slot, unused;
 
-	if (slot != UNWIND_SLOT_NONE)
-		end_publication(tables);
+	slot = tables ? unwind_sets__slot(tables->sets, (pid_t)fork->ppid) : UNWIND_SLOT_NONE;
+	if (slot == UNWIND_SLOT_NONE)
+		return;
+	end_publication(tables);
 	/* the programs do not if it was forked before its parent's mappings were there; one that
 	 * has ended, or is another program by now, must leave nothing behind */
-	if (slot != UNWIND_SLOT_NONE &&
-	    !tracer__traced_process(tables->tracer, (pid_t)fork->pid, &traced) &&
+	if (!tracer__traced_process(tables->tracer, (pid_t)fork->pid, &traced) &&
 	    traced.process == fork->process &&
 	    !unwind_sets__share(tables->sets, (pid_t)fork->pid, slot, &unused))
 		use_slot(tables, (pid_t)fork->pid, slot, unused);
@@ -581,12 +534,6 @@ static void *map_shared(int fd, size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void unmap(void *memory, size_t bytes)
-{
-	if (memory)
-		munmap(memory, bytes);
-}
-
 /* A slab that the programs find once it is published. */
 static uint32_t *add_slab(void *ctx, uint32_t slab)
 {
@@ -605,29 +552,10 @@ static uint32_t *add_slab(void *ctx, uint32_t slab)
 	return tables->slabs[slab] = rows;
 }
 
-/* 0 or -errno. */
-static int open_parts(struct unwind_tables *tables)
-{
-	tables->memory =
-		(struct unwind_memory){.pages = map_shared(tables->maps.pages_fd, PAGES_BYTES),
-				       .rules = map_shared(tables->maps.rules_fd, RULES_BYTES),
-				       .add_slab = add_slab,
-				       .ctx = tables};
-	if (!tables->memory.pages || !tables->memory.rules)
-		return -errno;
-	tables->cache = file_cache__new();
-	tables->sets = unwind_sets__new();
-	tables->rows = unwind_rows__new(&tables->memory);
-	if (!tables->cache || !tables->sets || !tables->rows)
-		return -ENOMEM;
-	tables->requests = ring_buffer__new(tables->maps.requests_fd, on_request, tables, NULL);
-	return tables->requests ? 0 : -errno;
-}
-
 struct unwind_tables *unwind_tables__new(struct tracer *tracer)
 {
 	struct unwind_tables *tables = HAS_RULES ? calloc(1, sizeof(*tables)) : NULL;
-	int err;
+	int err = 0;
 
 	if (!HAS_RULES)
 		errno = ENOTSUP;
@@ -635,7 +563,24 @@ struct unwind_tables *unwind_tables__new(struct tracer *tracer)
 		return NULL;
 	tables->tracer = tracer;
 	tables->maps = tracer__unwind_maps(tracer);
-	err = open_parts(tables);
+	tables->memory =
+		(struct unwind_memory){.pages = map_shared(tables->maps.pages_fd, PAGES_BYTES),
+				       .rules = map_shared(tables->maps.rules_fd, RULES_BYTES),
+				       .add_slab = add_slab,
+				       .ctx = tables};
+	if (!tables->memory.pages || !tables->memory.rules)
+		err = -errno;
+	tables->cache = file_cache__new();
+	tables->sets = unwind_sets__new();
+	if (!err)
+		tables->rows = unwind_rows__new(&tables->memory);
+	if (!err && (!tables->cache || !tables->sets || !tables->rows))
+		err = -ENOMEM;
+	if (!err) {
+		tables->requests =
+			ring_buffer__new(tables->maps.requests_fd, on_request, tables, NULL);
+		err = tables->requests ? 0 : -errno;
+	}
 	if (err) {
 		unwind_tables__free(tables);
 		errno = -err;
@@ -643,6 +588,12 @@ struct unwind_tables *unwind_tables__new(struct tracer *tracer)
 	}
 	tracer__set_stacks(tracer, PERFX_STACKS_UNWIND);
 	return tables;
+}
+
+static void unmap(void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, bytes);
 }
 
 void unwind_tables__free(struct unwind_tables *tables)

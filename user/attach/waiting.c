@@ -90,16 +90,6 @@ void waiting__free(struct waiting *waiting)
 	free(waiting);
 }
 
-/* Looks at all threads once. */
-static int find_waiters(struct bpf_program *program)
-{
-	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
-	int err = link ? link_iterate(bpf_link__fd(link)) : -errno;
-
-	bpf_link__destroy(link);
-	return err;
-}
-
 int waiting__start(struct waiting *waiting, uint64_t from_ns)
 {
 	struct perfx_bpf *skel = waiting->skel;
@@ -109,6 +99,8 @@ int waiting__start(struct waiting *waiting, uint64_t from_ns)
 		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
 		skel->progs.perfx_on_wakeup_new,   skel->progs.perfx_on_waking,
 	};
+	struct bpf_link *at_begin;
+	int err;
 
 	skel->bss->perfx_waiting_from_ns = from_ns;
 	for (size_t i = 0; i < WAITING_PROGRAMS; i++) {
@@ -116,7 +108,13 @@ int waiting__start(struct waiting *waiting, uint64_t from_ns)
 		if (!waiting->links[i])
 			return -errno;
 	}
-	return from_ns ? find_waiters(skel->progs.perfx_at_begin) : 0;
+	if (!from_ns)
+		return 0;
+	/* visits all threads once */
+	at_begin = bpf_program__attach_iter(skel->progs.perfx_at_begin, NULL);
+	err = at_begin ? link_iterate(bpf_link__fd(at_begin)) : -errno;
+	bpf_link__destroy(at_begin);
+	return err;
 }
 
 void waiting__stop(struct waiting *waiting)
@@ -136,28 +134,6 @@ void waiting__give_up(struct waiting *waiting)
 		waiting->waiters[i].since_ns = 0;
 }
 
-/* The kernel adds meanwhile: what comes after the exchange is of the next time. Was there
- * anything? */
-static bool drain_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
-{
-	struct waited waited = {.wait = &sum->wait, .waker_tid = sum->waker_tid};
-
-	waited.blocked_ns = __atomic_exchange_n(&sum->blocked_ns, 0, __ATOMIC_SEQ_CST);
-	waited.count = __atomic_exchange_n(&sum->count, 0, __ATOMIC_SEQ_CST);
-	waited.max_ns = __atomic_exchange_n(&sum->max_ns, 0, __ATOMIC_SEQ_CST);
-	if (!waited.blocked_ns && !waited.count)
-		return false;
-	visit(ctx, &waited);
-	return true;
-}
-
-static void free_place(struct perfx_wait_sum *sum)
-{
-	sum->wait = (struct perfx_wait){0};
-	sum->waker_tid = sum->waker_votes = 0;
-	__atomic_store_n(&sum->key, 0, __ATOMIC_RELEASE);
-}
-
 /* As waiter_find() in bpf/wait.bpf.h. A thread has a place as long as it lives, once it has left
  * the CPU. One that is just being written may be missed: its sums get new places. */
 static bool has_waiter(const struct waiting *waiting, const struct perfx_wait *wait)
@@ -172,31 +148,34 @@ static bool has_waiter(const struct waiting *waiting, const struct perfx_wait *w
 	return false;
 }
 
-static bool is_over(const struct waiting *waiting, size_t i, uint32_t now_ms)
-{
-	size_t taken_count = waiting->taken_counts[i / PERFX_MAX_WAIT_SUMS];
-	uint32_t max_ms = taken_count > PERFX_MAX_WAIT_SUMS / 2 ? IDLE_CROWDED_MS : IDLE_MS;
-	const struct perfx_wait *wait = &waiting->sums[i].wait;
-
-	return now_ms - waiting->grown_ms[i] >= max_ms || (wait->tid && !has_waiter(waiting, wait));
-}
-
 /* A place that is taken; can_free: the last ones were retired long enough ago. */
 static void drain_place(struct waiting *waiting, size_t i, bool can_free, uint32_t now_ms,
 			waited_fn *visit, void *ctx)
 {
+	size_t taken_count = waiting->taken_counts[i / PERFX_MAX_WAIT_SUMS];
+	uint32_t max_ms = taken_count > PERFX_MAX_WAIT_SUMS / 2 ? IDLE_CROWDED_MS : IDLE_MS;
 	struct perfx_wait_sum *sum = &waiting->sums[i];
-	bool was_retired = sum->key == PERFX_WAIT_RETIRED, over;
+	struct waited waited = {.wait = &sum->wait, .waker_tid = sum->waker_tid};
+	bool was_retired = sum->key == PERFX_WAIT_RETIRED, is_over;
 
 	if (!waiting->grown_ms[i])
 		waiting->grown_ms[i] = now_ms;
-	over = is_over(waiting, i, now_ms);
-	if (drain_sum(sum, visit, ctx))
+	is_over = now_ms - waiting->grown_ms[i] >= max_ms ||
+		  (sum->wait.tid && !has_waiter(waiting, &sum->wait));
+	/* the kernel adds meanwhile: what comes after the exchange is of the next time */
+	waited.blocked_ns = __atomic_exchange_n(&sum->blocked_ns, 0, __ATOMIC_SEQ_CST);
+	waited.count = __atomic_exchange_n(&sum->count, 0, __ATOMIC_SEQ_CST);
+	waited.max_ns = __atomic_exchange_n(&sum->max_ns, 0, __ATOMIC_SEQ_CST);
+	if (waited.blocked_ns || waited.count) {
+		visit(ctx, &waited);
 		waiting->grown_ms[i] = now_ms;
+	}
 	if (was_retired && can_free) {
-		free_place(sum);
+		sum->wait = (struct perfx_wait){0};
+		sum->waker_tid = sum->waker_votes = 0;
+		__atomic_store_n(&sum->key, 0, __ATOMIC_RELEASE);
 		waiting->grown_ms[i] = 0;
-	} else if (was_retired || over) {
+	} else if (was_retired || is_over) {
 		__atomic_store_n(&sum->key, PERFX_WAIT_RETIRED, __ATOMIC_SEQ_CST);
 		waiting->retired_count++;
 	}
@@ -218,29 +197,6 @@ static void drain_places(struct waiting *waiting, uint64_t now_ns, waited_fn *vi
 	waiting->retired_ns = now_ns;
 }
 
-static bool exchange(__u64 *value, __u64 from, __u64 to)
-{
-	return __atomic_compare_exchange_n(value, &from, to, false, __ATOMIC_SEQ_CST,
-					   __ATOMIC_SEQ_CST);
-}
-
-/* Moves the time from which on the wait is not in the sums. If the thread has got a CPU meanwhile,
- * the kernel was first and has added all of it, and what was read here may be of two waits. */
-static void emit_open(struct perfx_waiter *waiter, uint64_t until_ns, bool ended, waited_fn *visit,
-		      void *ctx)
-{
-	uint64_t since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_SEQ_CST);
-	uint64_t began_ns = waiter->began_ns;
-	struct perfx_wait wait = waiter->wait;
-
-	if (!since_ns || since_ns >= until_ns || !exchange(&waiter->since_ns, since_ns, until_ns))
-		return;
-	visit(ctx, &(struct waited){.wait = &wait,
-				    .blocked_ns = until_ns - since_ns,
-				    .count = ended,
-				    .max_ns = until_ns - began_ns});
-}
-
 /* As recorded_time() in bpf/waiting.bpf.c; plus 1, as waits have it. */
 static uint64_t recorded_until(const struct waiting *waiting, uint64_t now_ns)
 {
@@ -257,9 +213,25 @@ void waiting__drain(struct waiting *waiting, uint64_t until_ns, bool ended, wait
 {
 	drain_places(waiting, clock_monotonic_ns(), visit, ctx);
 	until_ns = recorded_until(waiting, until_ns);
-	for (size_t i = 0; i < PERFX_MAX_WAITERS && !waiting->given_up; i++)
-		if (waiting->waiters[i].tid)
-			emit_open(&waiting->waiters[i], until_ns, ended, visit, ctx);
+	for (size_t i = 0; i < PERFX_MAX_WAITERS && !waiting->given_up; i++) {
+		struct perfx_waiter *waiter = &waiting->waiters[i];
+		__u64 since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_SEQ_CST), began_ns;
+		struct perfx_wait wait;
+
+		if (!waiter->tid || !since_ns || since_ns >= until_ns)
+			continue;
+		began_ns = waiter->began_ns;
+		wait = waiter->wait;
+		/* Moves the time from which on the wait is not in the sums. If the thread has got a
+		 * CPU meanwhile, the kernel was first and has added all of it, and what was read
+		 * here may be of two waits. */
+		if (__atomic_compare_exchange_n(&waiter->since_ns, &since_ns, until_ns, false,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			visit(ctx, &(struct waited){.wait = &wait,
+						    .blocked_ns = until_ns - since_ns,
+						    .count = ended,
+						    .max_ns = until_ns - began_ns});
+	}
 }
 
 size_t waiting__retired_count(const struct waiting *waiting)

@@ -10,7 +10,6 @@
 #include "session/recording.h"
 
 #include "attach/reader.h"
-#include "attach/recycling.h"
 #include "attach/sampler.h"
 #include "base/grow.h"
 #include "base/message.h"
