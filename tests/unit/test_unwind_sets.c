@@ -247,7 +247,7 @@ static uint32_t put(pid_t pid, uint64_t start, size_t count, uint32_t *unused)
 		add(&list, NULL, start + 0x2000 * i, start + 0x2000 * i + 0x1000, 0);
 	cr_assert_neq(slot, UNWIND_SLOT_NONE);
 	cr_assert_eq(unwind_sets__put(sets, pid, slot, &list, unused), 0);
-	cr_expect_null(list.mappings);
+	cr_expect_null(list.list);
 	cr_expect_eq(unwind_sets__slot(sets, pid), slot);
 	return slot;
 }
@@ -262,7 +262,7 @@ Test(unwind_sets, what_the_programs_are_told, .init = new_sets, .fini = free_set
 	cr_expect_eq(process.mappings_count, 3);
 	cr_expect_eq(process.lowest, 0x400000);
 	cr_expect_eq(process.highest, 0x405000);
-	cr_expect_eq(unwind_sets__list(sets, slot)->mappings[1].start, 0x402000);
+	cr_expect_eq(unwind_sets__list(sets, slot)->list[1].start, 0x402000);
 	cr_expect_eq(unwind_sets__slot(sets, 11), UNWIND_SLOT_NONE);
 }
 
