@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a mark costs that nobody traces, in C beside a USDT probe and NVTX's range, and in Python; and
-traced, beside a USDT probe that is counted by perfx-trace and by bpftrace."""
+"""Cost of an annotation, untraced, in C beside a USDT probe and NVTX's range, and in Python; and
+traced, beside a USDT probe that perfx-trace and bpftrace count."""
 import os
 import subprocess
 
@@ -34,7 +34,7 @@ for name, fn in (("track", tracked), ("python-scope", scoped)):
 
 
 class Watching(tracers.Patched):
-    """Its program has ended before it is stopped."""
+    """Its program has ended before the tracer is stopped."""
 
     def stop(self):
         tracers.Peer.stop(self)
@@ -52,7 +52,7 @@ class Annotations:
                PYTHON.format(source=self.options.source)]
 
     def traced(self, attach):
-        """What each takes in the program while somebody looks."""
+        """Time of each annotation in the program while a tracer is attached."""
         path = os.path.abspath(os.path.join(self.options.build, "bench", "markers"))
         program = subprocess.Popen([path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:

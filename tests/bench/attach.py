@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long attaching and detaching takes, for functions of a library as large as libtorch_cpu."""
+"""Time of attaching and detaching, for functions of a library as large as libtorch_cpu."""
 
 import os
 import subprocess

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tracing costs, beside peers and beside an empty program: run by make bench.
+"""Cost of tracing, beside peers and an empty program: run by make bench.
 
-Everything is measured interleaved (A B C A B C …) and told as a median with its spread; the rounds
-are in BUILD/bench.json. Nothing is asserted: aims are printed beside the figures."""
+All measurements are interleaved (A B C A B C …) and reported as a median with its spread; the
+rounds are in BUILD/bench.json. Nothing is asserted: aims are printed beside the results."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The time that a tracer's BPF programs run, by the kernel's own count (BPF_ENABLE_STATS): it counts
-while an object of this class is open."""
+"""Run time of a tracer's BPF programs, by the kernel's own count (BPF_ENABLE_STATS), while an object of
+this class is open."""
 
 import ctypes
 import json

@@ -33,7 +33,7 @@ def measure(subject):
 
 
 def claim_ns(report, function):
-    """What perfx-trace's own report says that a call costs, or None."""
+    """Cost of a call by perfx-trace's own report, or None."""
     probes = [p for p in report["overhead"]["probes"] if p["name"] == function]
     calls = sum(row["calls"] for process in report["processes"] for row in process["functions"]
                 if row["name"] == function)

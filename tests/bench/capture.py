@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The capture file: bytes a span on a PyTorch CNN, and how fast captures are written and read."""
+"""The capture file: bytes per span on a PyTorch CNN, and the speed of writing and reading captures."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The slowdown of PyTorch trainers by perfx-trace at its default setting: of a CNN, and of a tiny MLP,
-whose probes are hit most often in each second. Beside it the estimate that the report prints."""
+"""The slowdown of PyTorch trainers by perfx-trace at default settings: a CNN, and a tiny MLP, which has
+the most hits per second. Beside it the report's estimate."""
 
 import time
 
@@ -108,7 +108,7 @@ class Cnn:
 
 
 class Small(Cnn):
-    """As long as a recording by default, with its first second."""
+    """As long as a default recording, with its first second."""
     TITLE = "tiny MLP"
     TRAINER = ["--model", "tiny", "--batch", "4", "--workers", "0"]
     BLOCK_SECONDS = 10

@@ -26,7 +26,7 @@ POINTS, PART = 3, 0.25
 
 
 class Steps(threading.Thread):
-    """Trains on and on, and keeps when each chunk ended and its time a step."""
+    """Trains continuously, and keeps each chunk's end and its time per step."""
 
     def __init__(self, trainer):
         super().__init__(daemon=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a hit of an empty BPF program costs on this machine, by the instruction that it sits on and
-by whether the return is probed too: the floor under every tracer that uses probes."""
+"""Cost of a hit of an empty BPF program on this machine, by the probed instruction, with and without
+return probe: the minimum for every tracer that uses probes."""
 
 import os
 
@@ -15,7 +15,7 @@ ROUNDS = 3
 
 
 def site_of(report):
-    """Where perfx-trace has put its entry probe: (kind, offset)."""
+    """The place of perfx-trace's entry probe: (kind, offset)."""
     (probe,) = [p for p in report["overhead"]["probes"] if p["at"] == "entry"]
     return probe["site"], probe["offset"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What reading the arguments of operators costs a PyTorch trainer: perfx-trace with FLOPs and the
-same functions traced without (--flops off), beside the trainer untraced. Memory is not traced, nor
-is the host measured meanwhile."""
+"""Cost of reading operators' arguments in a PyTorch trainer: perfx-trace with FLOPs, and the same
+functions traced without (--flops off), beside the untraced trainer. Memory and peaks are not
+measured."""
 
 
 import subjects

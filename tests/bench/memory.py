@@ -38,7 +38,7 @@ PEERS = {BPFTRACE: ("bpftrace", "bpftrace"), MEMLEAK: ("memleak-bpfcc", "bpfcc-t
 
 
 def start_peer(name, subject):
-    """One that attaches to a running process."""
+    """A peer that attaches to a running process."""
     libc = subject.mapped("libc.so.6")
     if name == MEMLEAK:
         command = [tracers.find("memleak-bpfcc"), "-p", str(subject.pid), "3600"]
@@ -178,7 +178,7 @@ class Memory:
     # --- the tracer's own memory ---
 
     def live_blocks(self):
-        """Anonymous memory of the tracer with so many live blocks of one program."""
+        """The tracer's anonymous memory with this number of live blocks in one program."""
         command = [os.path.join(self.options.build, "workloads/memory_many"), str(LIVE_BLOCKS)]
         with subjects.Subject(command) as subject:
             tracer = tracers.Perfx(self.options.build, subject.pid, "--memory", "all")

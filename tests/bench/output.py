@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Figures as text: aligned tables, medians with their spread."""
+"""Results as text: aligned tables, medians with their spread."""
 
 import statistics
 import sys
@@ -10,7 +10,7 @@ def say(line=""):
 
 
 def progress(what):
-    """On a terminal, what is being measured just now; the next one overwrites it."""
+    """On a terminal, the current measurement; the next one overwrites it."""
     if sys.stderr.isatty():
         print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
 
@@ -31,8 +31,8 @@ def spread(values, digits=0):
 
 
 def table(heads, rows, left=1):
-    """Rows of cells under heads; the first `left` columns are text, the others figures. A row that
-    is a string is a heading of its own."""
+    """Rows of cells under heads; the first `left` columns are text, the others numbers. A string as a
+    row is a heading."""
     cells = [heads] + [[str(cell) for cell in row] for row in rows if not isinstance(row, str)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
 
@@ -46,13 +46,13 @@ def table(heads, rows, left=1):
 
 
 class Aims:
-    """What was hoped for beside what was measured. Nothing is asserted: a benchmark tells."""
+    """Aims beside measured values. Nothing is asserted."""
 
     def __init__(self):
         self.rows = []
 
     def add(self, what, measured, aim, unit="", digits=0):
-        """measured is to be at most aim."""
+        """measured should be at most aim."""
         if measured is None or aim is None:
             self.rows.append({"what": what, "measured": measured, "aim": aim, "met": None})
             say(f"  aim: {what}: not measured")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether the measured peaks are true: beside OpenBLAS, which on large matrices reaches about nine tenths
-of what a core can do, and cannot reach more than all."""
+"""Checks measured peaks against OpenBLAS, which reaches about nine tenths of a core's peak on large
+matrices, and cannot exceed it."""
 
 import os
 import subprocess
@@ -13,8 +13,8 @@ LEAST, MOST = 0.90, 1.03
 
 
 def environment():
-    """OpenBLAS knows CPUs by their numbers: one younger than the library gets kernels for the
-    oldest. So it is told by what the CPU has."""
+    """OpenBLAS knows CPUs by number, and uses its oldest kernels for a CPU that is newer than the
+    library. So the environment names the kernels by the CPU's features."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         flags = file.read()
     core = "SkylakeX" if " avx512dq" in flags else "Haswell" if " avx2" in flags else None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many calls a second are recorded without loss, what the tracer takes for them, and what is
-still known beyond that: calls and totals, from the kernel's overflow sums."""
+"""Calls per second that are recorded without loss, the tracer's cost, and the calls and totals beyond
+that rate, from the kernel's overflow sums."""
 
 import os
 import threading
@@ -20,7 +20,7 @@ STEPS = [(100_000, 1), (200_000, 1), (500_000, CPUS), (1_000_000, CPUS), (1_500_
 
 
 class Peak:
-    """Highest anonymous memory of a process, looked at often."""
+    """Highest anonymous memory of a process, by frequent samples."""
 
     def __init__(self, tracer):
         self.tracer = tracer

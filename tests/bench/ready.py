@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From the command to the line "tracing PID", and what of it was which phase; bpftrace beside it."""
+"""Time from the command to the line "tracing PID", by phase; bpftrace beside it."""
 
 import os
 import re
@@ -53,9 +53,9 @@ class Ready:
         return {"all": tracer.attach_seconds * 1000, **phases}
 
     def with_bpftrace(self, pid):
-        """PyTorch's matrix products alone, some hundred functions: the kernel needs 50 ms for each to
-        take it away, and on all operators bpftrace is minutes about ending. Once; ms until it counts,
-        or None."""
+        """Only PyTorch's matrix products, about a hundred functions, because the kernel takes 50 ms to
+        remove each, and with all operators bpftrace takes minutes to end. Measured once; ms until it
+        counts, or None."""
         library = attach.library_of(pid)
         if not library or "bpftrace" in tracers.missing():
             return None

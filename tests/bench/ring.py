@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Throughput over producers: as many calls as each number of threads can make, every call a record,
-with one ring for all threads and with one for each part of them."""
+"""Throughput by number of producers: each thread makes as many calls as it can, every call a record,
+with one ring for all threads and with several."""
 
 import rate
 from output import number, say, table

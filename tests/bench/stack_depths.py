@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Allocates beneath as many Python functions as asked for: bytes, or tensors in a module of PyTorch.
-The protocol is that of stack_depths.cc."""
+"""Allocates below a given number of Python functions: bytes, or tensors in a module of PyTorch. The
+protocol is that of stack_depths.cc."""
 
 import os
 import statistics
@@ -12,7 +12,7 @@ BATCH = 16
 
 
 def windows(allocate, ms):
-    """ns of the thread's CPU time for an allocation: median of windows."""
+    """ns of the thread's CPU time per allocation: median of windows."""
     found = []
     end = time.monotonic_ns() + ms * 1_000_000
     while time.monotonic_ns() < end:

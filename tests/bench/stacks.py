@@ -69,7 +69,8 @@ def python(interpreter, options, what):
 
 
 def process_cpu_seconds(pid):
-    """Of all threads, those that have ended too: the clock of another process (clock_getcpuclockid)."""
+    """CPU time of all threads, including ended ones: the clock of another process
+    (clock_getcpuclockid)."""
     return time.clock_gettime(~pid << 3 | 2)
 
 
@@ -93,7 +94,7 @@ class Stacks:
     # --- a frame ---
 
     def slope_ns(self, subject, shallow, deep, *options):
-        """ns that each function more costs, under a tracer."""
+        """ns per additional function, under a tracer."""
         tracer = self.perfx(subject.pid, *ALL_ALLOCATIONS, *options)
         subject.run(deep)  # loads the tables
         pairs = [(subject.run(shallow), subject.run(deep)) for _ in range(REPEATS)]
@@ -154,8 +155,8 @@ class Stacks:
     # --- samples ---
 
     def sampled(self, trainer, steps):
-        """µs that a sample on a CPU takes, and the share of the CPU time that samples stand for. The
-        timers' hits on other programs count too."""
+        """µs per sample on a CPU, and the share of CPU time that samples stand for. Hits of the timers
+        on other programs count too."""
         with bpf_stats.BpfStats() as stats:
             tracer = self.perfx(trainer.pid, *SAMPLES_ALONE)
             trainer.run(steps)
@@ -188,7 +189,8 @@ class Stacks:
     # --- the tracer's own ---
 
     def attached(self, pid, *options):
-        """CPU seconds until it traces, those of the next ten, and MiB of tables by then."""
+        """CPU seconds until it traces, CPU seconds of the next ten seconds, and MiB of tables by
+        then."""
         tracer = tracers.Perfx(self.options.build, pid, "--no-calibrate", *options)
         attach = process_cpu_seconds(tracer.process.pid)
         time.sleep(SETTLE_SECONDS)
@@ -259,7 +261,8 @@ class Stacks:
         return *step, 100 * cpu / seconds, None
 
     def under(self, name, trainer, twin, steps):
-        """What steps take by the twin's, the tool's CPU in percent and the percentage of whole stacks."""
+        """Step time relative to the twin's, the tool's CPU in percent, and the percentage of complete
+        stacks."""
         if name == NOISE:
             return *in_turns(trainer, twin, steps), 0, None
         if name in PERFX:
@@ -336,7 +339,7 @@ def run_for(trainer, seconds):
 
 
 def in_turns(trainer, twin, steps):
-    """What a step takes by one of the twin's beside it, and in CPU time."""
+    """Step time relative to the twin's beside it, and CPU time."""
     ratios, cpus = [], {trainer: 0, twin: 0}
     for i in range(subjects.rounded(steps) // subjects.Trainer.CHUNK_STEPS):
         walls = {}
@@ -352,7 +355,7 @@ def steps_of(trainer):
 
 
 def tables_mib(said):
-    """Of "unwind tables: 107 files, 387 pages of code, 5120 KiB, 300 ms of CPU time"."""
+    """MiB in "unwind tables: 107 files, 387 pages of code, 5120 KiB, 300 ms of CPU time"."""
     lines = [line.split() for line in said if "unwind tables:" in line]
     return int(lines[-1][lines[-1].index("KiB,") - 1]) / KIB_PER_MIB if lines else None
 
@@ -379,7 +382,7 @@ class Recorder:
         self.wait_until_attached()
 
     def wait_until_attached(self):
-        """None of them says it; memray injects its code and ends."""
+        """None of them prints it; memray injects its code and ends."""
         try:
             out, err = self.process.communicate(timeout=60 if self.attaches_and_goes
                                                 else self.ATTACH_SECONDS)

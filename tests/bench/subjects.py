@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is traced: programs that say when they are ready, and run on command."""
+"""The traced programs, which print when they are ready and run on command."""
 
 import os
 import statistics
@@ -60,7 +60,7 @@ class Subject:
 
 
 class Calls(Subject):
-    """calls_per_second: one function again and again."""
+    """calls_per_second: repeated calls of one function."""
 
     def __init__(self, bench, function, threads=1):
         self.path = os.path.join(bench, "calls_per_second")
@@ -68,7 +68,7 @@ class Calls(Subject):
         super().__init__([self.path, function, str(threads)])
 
     def run(self, ms, rate=0):
-        """Returns calls, seconds and the median over the windows of ns a call."""
+        """Returns calls, seconds and ns per call, the median over the windows."""
         self.tell(f"run {ms} {rate}")
         windows = []
         while True:
@@ -105,7 +105,7 @@ class Trainer(Subject):
     CHUNK_STEPS = 5
 
     def chunk(self, steps=CHUNK_STEPS):
-        """Returns ms a step and the process's CPU ms a step: means."""
+        """Returns ms per step and the process's CPU ms per step: means."""
         cpu, start = cpu_seconds(self.pid), time.perf_counter()
         self.tell(f"run {steps}")
         while not self.line().startswith("done"):
@@ -115,24 +115,24 @@ class Trainer(Subject):
         return wall * each, (cpu_seconds(self.pid) - cpu) * each
 
     def run(self, steps):
-        """Returns ms a step and the process's CPU ms a step: medians over small chunks, so that a
-        moment's disturbance of the machine does not decide."""
+        """Returns ms per step and the process's CPU ms per step: medians over small chunks, which short
+        disturbances of the machine do not affect."""
         walls, cpus = zip(*(self.chunk() for _ in range(rounded(steps) // self.CHUNK_STEPS)))
         return statistics.median(walls), statistics.median(cpus)
 
 
 def rounded(steps):
-    """How many Trainer.run makes of them."""
+    """The number of steps that Trainer.run makes of them."""
     return -(-steps // Trainer.CHUNK_STEPS) * Trainer.CHUNK_STEPS
 
 
 def pythons(options):
-    """Interpreters whose PyTorch is measured, by what it is called."""
+    """Interpreters whose PyTorch is measured, by name."""
     return {"Debian's": "/usr/bin/python3", "current": os.path.join(options.venv, "bin/python3")}
 
 
 def torch_version(python):
-    """Of the PyTorch that this interpreter finds, or None."""
+    """Version of this interpreter's PyTorch, or None."""
     if not os.path.exists(python):
         return None
     found = subprocess.run([python, "-c", "import torch; print(torch.__version__)"],
@@ -141,7 +141,8 @@ def torch_version(python):
 
 
 def with_torch(pythons):
-    """(name, interpreter, version of its PyTorch) of each that has one; it is said which have none."""
+    """(name, interpreter, version of its PyTorch) of each interpreter with PyTorch; prints those
+    without."""
     for name, python in pythons.items():
         version = torch_version(python)
         if version:

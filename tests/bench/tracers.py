@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What traces: perfx-trace, an empty BPF program, and the peers. Each is started on a process,
-says when it is attached, and is stopped."""
+"""The tracers: perfx-trace, an empty BPF program, and peers. Each is started on a process, reports when
+it is attached, and is stopped."""
 
 import atexit
 import json
@@ -21,7 +21,7 @@ def find(tool):
 
 
 def missing():
-    """What to install for the peers that are not there."""
+    """How to install missing peers."""
     return {tool: package for tool, package in PACKAGES.items() if not find(tool)}
 
 
@@ -30,7 +30,7 @@ started = []
 
 @atexit.register
 def end_all():
-    """Whatever went wrong: nothing stays attached."""
+    """Detaches everything, also after an error."""
     for process in started:
         if process.poll() is None:
             process.terminate()
@@ -120,7 +120,7 @@ class Empty:
 
 
 class Peer:
-    """A tool that does not say when it is attached: seen by what a call takes then."""
+    """A tool that does not report when it is attached: detected by the time of a call."""
 
     def __init__(self, command, subject, base_ns, timeout=60):
         self.process = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -142,7 +142,7 @@ class Peer:
 
 
 def code_differs(pid, path):
-    """Whether a process's code of a file is not as in the file: there are breakpoints in it."""
+    """Whether a process's code differs from its file: it has breakpoints."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
         areas = [line.split() for line in maps if line.rstrip().endswith(path)]
     with open(f"/proc/{pid}/mem", "rb") as memory, open(path, "rb") as file:
@@ -159,7 +159,7 @@ def code_differs(pid, path):
 
 
 class Patched(Peer):
-    """A peer of which it is seen in the process's code that it is attached, and gone."""
+    """A peer whose attaching and detaching is detected in the process's code."""
 
     def __init__(self, command, pid, path, timeout=60):  # pylint: disable=super-init-not-called
         self.pid, self.path = pid, path

@@ -12,7 +12,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 class Browser:
-    """One page. What it asked the network for, and what it complained of, is kept."""
+    """One page. Its network requests and console errors are kept."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="perfx-browser-")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Captures written by hand, in the simplest form that docs/capture.md allows: whole records, nothing
-compressed."""
+"""Captures written by hand, in the simplest form of docs/capture.md: whole records, uncompressed."""
 import struct
 import zlib
 
@@ -31,7 +30,7 @@ def torch_function(number, name, module):
 
 
 def marked(number, name, source=3, is_step=False):
-    """A range of that name; 3: PyTorch's, 7: NVTX."""
+    """A range with this name; source 3 is PyTorch's, 7 NVTX's."""
     return record(34, struct.pack("<QIHH", 0, number, source, 3 if is_step else 1), name, "", "")
 
 
@@ -77,7 +76,7 @@ def usage(time, cpu):
 
 
 def peak(flops, bandwidth):
-    """Of one thread, for f32."""
+    """The peak of one thread, for f32."""
     return record(44, struct.pack("<QQIBBH", flops, bandwidth, 1, 2, 0, 0))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the end-to-end tests share: programs with known answers, and the tracer as a user runs it."""
+"""Shared by the end-to-end tests: programs with known answers, and the tracer as a user runs it."""
 import collections
 import contextlib
 import fcntl
@@ -34,8 +34,8 @@ LANE_PLACE = tempfile.TemporaryDirectory(prefix=f"perfx-{LANE}-", dir="/tmp") if
 
 
 def build_folder():
-    """Each lane has its own copy of what is traced: a file that other processes map as well is
-    attached in another way."""
+    """Each lane has its own copy of the traced files, because a file that other processes map as well
+    is attached in another way."""
     build = TOP / os.environ.get("BUILD", "build")
     if not LANE:
         return build
@@ -78,7 +78,8 @@ def order_of(item):
 
 
 def is_long(item, variants):
-    """variants: how many of each family came before."""
+    """Whether only make test-all runs it. variants: number of variants of each family before this
+    one."""
     some = item.get_closest_marker("some")
     if item.get_closest_marker("long"):
         return True
@@ -97,7 +98,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):  # pylint: disable=unused-argument
-    """A skip that nothing excuses is a failure."""
+    """A skip without a valid excuse is a failure."""
     report = (yield).get_result()
     if not (STRICT and report.skipped and isinstance(report.longrepr, tuple)):
         return
@@ -132,7 +133,8 @@ class Program:
             assert line == "done\n", f"{line!r} {self.process.poll()} {self.process.stderr.read()}"
 
     def finish(self):
-        """Ends it; what it expects as {(function, key): value}. Fails if it was harmed."""
+        """Ends the program and returns its expectations as {(function, key): value}. Fails if it was
+        harmed."""
         self.process.stdin.close()
         text = self.process.stdout.read()
         error = self.process.stderr.read()
@@ -177,14 +179,14 @@ class Tracer:
 
     @contextlib.contextmanager
     def stopped(self):
-        """Not running, so that nobody empties the rings."""
+        """The tracer is stopped meanwhile, so nobody drains the rings."""
         self.process.send_signal(signal.SIGSTOP)
         assert wait_for(lambda: status(self.process.pid, "State").startswith("T"))
         yield
         self.process.send_signal(signal.SIGCONT)
 
     def reads(self, text):
-        """Waits for a message; False when the tracer has ended without it."""
+        """Waits for a message; False if the tracer has ended without it."""
         for line in self.process.stderr:
             self.lines.append(line)
             if text in line:
@@ -215,13 +217,13 @@ def status(pid, key):
 
 
 def run(*argv, **more):
-    """perfx-trace to its end."""
+    """Runs perfx-trace to its end."""
     return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True,
                           **{"timeout": 120, **more})
 
 
 def read_terminal(main):
-    """What a program wrote to the other side, until that is closed."""
+    """The program's output on the other side of the terminal, until that is closed."""
     data = b""
     while True:
         try:
@@ -236,7 +238,7 @@ def read_terminal(main):
 
 
 def on_terminal(columns, *argv, **environment):
-    """What a program writes to a terminal of that width."""
+    """The program's output on a terminal of that width."""
     try:
         main, secondary = pty.openpty()
     except OSError as error:
@@ -255,7 +257,7 @@ def on_terminal(columns, *argv, **environment):
 
 
 def run_unprivileged(*argv):
-    """The same by a user without any privilege, from a copy that this user can reach."""
+    """As run(), by a user without privileges, from a copy that this user can read."""
     with tempfile.TemporaryDirectory(dir="/tmp") as place:
         os.chmod(place, 0o755)
         copy = shutil.copy(PERFX, place)
@@ -265,7 +267,7 @@ def run_unprivileged(*argv):
 
 
 def functions(report, name, pid=None):
-    """Rows of a function in all processes; a C++ name also by its last component."""
+    """Rows of a function in all processes; a C++ name also matches by its last component."""
     return [f for p in report["processes"] if pid in (None, p["pid"]) for f in p["functions"]
             if f["name"] == name or f["name"].endswith("::" + name)]
 
@@ -275,7 +277,7 @@ def total(report, name, key, pid=None):
 
 
 def check_expectations(report, expected):
-    """Equality for every line that the program printed."""
+    """The report must have exactly the values that the program printed."""
     wrong = []
     for (name, key), value in expected.items():
         pid = None
@@ -297,7 +299,7 @@ def check_expectations(report, expected):
 
 
 def consistent(report):
-    """What holds of every report."""
+    """Checks that hold for every report."""
     for process in report["processes"]:
         for f in process["functions"]:
             assert f["timed"] + f["unwound"] <= f["calls"]
@@ -311,7 +313,7 @@ def consistent(report):
 
 
 def known_names(path, steps=1, *args):
-    """The functions that a program promises something about: asks it, untraced."""
+    """The functions about which a program prints expectations; runs it untraced."""
     program = Program(path, *args)
     program.go(steps)
     return sorted({name for name, _ in program.finish()})
@@ -330,7 +332,7 @@ def working_links():
 
 
 def links_to_ask():
-    """make test asks with the best kind of link that works here, make test-all with each."""
+    """make test uses the best kind of link that works here, make test-all each kind."""
     best = working_links()[:1]
     return best if best and not EVERYTHING else ["session", "multi", "perf", "single"]
 
@@ -340,7 +342,7 @@ LINKS = links_to_ask()
 
 @pytest.fixture(scope="session")
 def links():
-    """Of those asked for, the ones that work here."""
+    """The kinds of links_to_ask that work here."""
     return [link for link in LINKS if link in working_links()]
 
 
@@ -386,8 +388,8 @@ def program_of_functions(folder, count):
 
 @contextlib.contextmanager
 def control_group(pid, rows):
-    """A process in a group of its own, of the first root (version 2 or 1) whose groups have the file: yields the group
-    and that row without its root. rows: (root, file, ...)."""
+    """A process in its own control group, in the first hierarchy (version 2 or 1) whose groups have the
+    file: yields the group and that row without its root. rows: (root, file, ...)."""
     for root, file, *rest in rows:
         group = pathlib.Path(root, f"perfx-test-{pid}")
         with contextlib.suppress(OSError):
@@ -420,7 +422,7 @@ def readable(stream, seconds):
 
 
 def until_attached(process):
-    """Reads messages of a tracer, a Popen, until its probes are attached; returns them."""
+    """Reads messages of a tracer (a Popen) until its probes are attached; returns them."""
     lines = []
     for line in process.stderr:
         lines.append(line)
@@ -440,7 +442,7 @@ def ended(process, seconds=30):
 
 
 class KernelLog:
-    """What the kernel logs from now on."""
+    """Messages that the kernel logs from now on."""
 
     def __init__(self):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -457,7 +459,7 @@ class KernelLog:
                 continue
 
     def about_uprobes(self, pids):
-        """Complaints about uprobes; those that name a process, of these only."""
+        """Kernel messages about uprobes; if they name a process, only those about these processes."""
         def ours(line):
             named = re.search(r"pid/tgid=(\d+)/(\d+)", line)
             return not named or int(named[2]) in pids

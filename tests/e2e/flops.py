@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of floating-point operations share. Operations and bytes are compared for equality."""
+"""Shared by the tests of floating-point operations, which compare operations and bytes for equality."""
 import json
 
 from conftest import WORKLOADS, consistent
@@ -34,8 +34,8 @@ def compute_of(report, pid):
 
 
 def check_sums(report):
-    """What a process did is what its functions did, and what its sources did; and the outermost
-    functions contain it all."""
+    """A process's total is the sum over its functions, and over its sources; the outermost functions
+    contain all of it."""
     consistent(report)
     for process in report["processes"]:
         compute = process.get("compute")
@@ -52,7 +52,7 @@ def check_sums(report):
 
 
 def check_known(report, expected):
-    """What a program of tests/workloads promises of every function: {(function, key): value}."""
+    """Compares every function with the program's expectations, {(function, key): value}."""
     check_sums(report)
     found = costs_by_name(report)
     moved = sum(p["compute"]["moved_bytes"] for p in report["processes"])
@@ -69,7 +69,7 @@ def check_known(report, expected):
 
 
 def check_shapes(python, script, *options):
-    """Every case of a script of tests/workloads (ranges.py), by the function that it runs in."""
+    """Checks every case of a script of tests/workloads (ranges.py), by the function that it runs in."""
     steps = 2
     trainer = Trainer(python, script, "--ranges", str(WORKLOADS / "ranges.so"), *options)
     try:
@@ -93,15 +93,15 @@ def _linear(rows, inputs, outputs):
 
 
 def _convolution(batch, side, channels, filters):
-    """3×3, as large as it was."""
+    """A 3×3 convolution that keeps the picture's size."""
     return 2 * batch * filters * side * side * 9 * channels
 
 
 def step_of(model, batch=64, recomputes=False):
-    """Operations of a step of train_cnn.py, by its layers. Each layer is gone through forward, for
-    the gradient of its weights, and for that of its input unless that is the picture. Attention has
-    two products for each pair of rows and head; backward two for each of them, and one more where
-    the scores are not kept but computed again."""
+    """Operations of a step of train_cnn.py, by its layers. Each layer runs forward, backward for the
+    gradient of its weights, and backward for the gradient of its input unless that is the picture.
+    Attention has two products for each pair of rows and head; its backward pass two for each of them,
+    and one more if the scores are computed again instead of kept."""
     if model == "mlp":
         first = _linear(batch, 784, 256)
         rest = _linear(batch, 256, 256) + _linear(batch, 256, 10)
@@ -128,8 +128,8 @@ def traced_steps(trainer, steps, *options):
 
 
 def check_steps(python, model, steps=5, recomputes=False, counter=False, options=()):
-    """A trainer that learns: so many times what a step does, nothing unread; as torch.utils.flop_counter
-    says too, where there is a counter."""
+    """A trainer that learns: FLOPs are those of a step times the number of steps, nothing is
+    unreadable, and torch.utils.flop_counter agrees if it exists."""
     trainer = Trainer(python, "train_cnn.py", "--workers", "0", "--model", model, *options)
     try:
         counted = int(trainer.command(f"count {steps}")[-1]) if counter else None

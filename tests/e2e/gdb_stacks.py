@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What dwfl_stacks prints, as gdb unwinds them: gdb -p PID -x gdb_stacks.py. Frames that gdb makes of debug
-information alone, of what is inlined and of tail calls, are left out: nothing on the stack is theirs."""
+"""Prints gdb's stacks in the format of dwfl_stacks: gdb -p PID -x gdb_stacks.py. Frames that gdb
+derives from debug information only (inlined functions, tail calls) are left out, because they have no
+place on the stack."""
 import json
 
 import gdb

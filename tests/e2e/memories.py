@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The report's memory beside what a program (tests/workloads/memory.h) promises of its own."""
+"""Compares the report's memory with the expectations of a program (tests/workloads/memory.h)."""
 import os
 import re
 
@@ -13,7 +13,7 @@ DOMAINS = {"memory": "host", "mallinfo": "host", "tensor": "tensor", "gpu": "gpu
 
 
 def library(allocator):
-    """Its path, or None."""
+    """The library's path, or None."""
     folder = next((d for d in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
                                "/usr/lib") if os.path.exists(f"{d}/{ALLOCATORS[allocator][1]}")), None)
     return folder and f"{folder}/{ALLOCATORS[allocator][1]}"
@@ -26,14 +26,14 @@ def entries(report, domain="host", pid=None):
 
 
 def hotspots(report, function, domain="host"):
-    """Those that have a function in their stack, in all processes."""
+    """Hotspots with a function in their stack, in all processes."""
     word = re.compile(rf"(^|\W){re.escape(function)}(\W|$)")
     return [h for m in entries(report, domain) for h in m["hotspots"]
             if any(word.search(frame) for frame in h["stack"])]
 
 
 def value_of(report, pid, name, key):
-    """What the report says of an expectation's name and key."""
+    """The report's value for an expectation's name and key."""
     if name in DOMAINS:
         return sum(m[key] for m in entries(report, DOMAINS[name], pid))
     return sum(h[key] for h in hotspots(report, name))
@@ -44,7 +44,8 @@ def is_met(got, bound, value):
 
 
 def complain(report, expected, pid, stacks):
-    """What is not as the program says, as lines. stacks: the whole chain of callers is seen."""
+    """Differences from the program's expectations, as lines. stacks: the whole chain of callers is
+    expected."""
     for (name, key), value in expected.items():
         key, _, of = key.partition("@")
         bound = key[-3:] if key.endswith(("_min", "_max")) else ""
@@ -59,7 +60,7 @@ def complain(report, expected, pid, stacks):
 
 
 def check_memory(report, expected, pid, stacks=False):
-    """Equality, and nothing was lost."""
+    """Values are equal, and nothing was lost."""
     losses = {k: v for k, v in report["losses"].items()
               if k in ("memory_drops", "map_full", "control_drops") and v}
     assert expected
@@ -68,7 +69,7 @@ def check_memory(report, expected, pid, stacks=False):
 
 
 def consistent_memory(report):
-    """What holds of every exact entry."""
+    """Checks that hold for every exact entry."""
     for m in entries(report) + entries(report, "tensor") + entries(report, "gpu"):
         assert m["hotspots_left_out"] == 0
         if m["sampled"]:

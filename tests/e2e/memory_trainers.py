@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What any PyTorch and any NumPy must give for memory: shared by the tests of the distribution's
-and of current ones (ml/)."""
+"""Memory of any PyTorch and any NumPy: shared by the tests of the distribution's and of current ones
+(ml/)."""
 import time
 
 from conftest import TOP, Program, Tracer
@@ -13,7 +13,8 @@ BATCH_BYTES = 64 * 28 * 28 * 4 + 64 * 8
 
 
 def check_arrays(python, what):
-    """Allocations, frees, bytes, peak of arrays by arithmetic; nothing of the heap."""
+    """Allocations, frees, bytes and peak of arrays are known by arithmetic; nothing of the heap is
+    recorded."""
     p = Program(python, TOP / "tests/workloads/memory_tensors.py", what)
     tracer = Tracer(p.pid, "--memory", "tensor", "--no-calibrate")
     try:
@@ -30,8 +31,8 @@ def check_arrays(python, what):
 
 
 def check_steps_balance(python):
-    """The tensors of a steady step are gone when it ends, but for those that the next one takes
-    the place of: live bytes after 20 steps are those after 10."""
+    """At the end of a steady step its tensors are freed, except those that the next step replaces: live
+    bytes after 20 steps equal those after 10."""
     trainer = Trainer(python, "train_cnn.py", "--workers", "0")
     live, allocs = [], []
     try:
@@ -50,7 +51,7 @@ def check_steps_balance(python):
 
 
 def check_shared_batches(python, steps=10):
-    """Workers put batches into shared memory: so many bytes each, by nobody's malloc."""
+    """Workers put batches of known size into shared memory, without malloc."""
     trainer = Trainer(python, "train_cnn.py", "--workers", "2")
     try:
         trainer.command("run 5")
@@ -77,7 +78,7 @@ def leaks(report):
 
 
 def trace_training(python, seconds, *options):
-    """The report of so many seconds of training, how many steps that were, and how many a second."""
+    """The report of some seconds of training, the number of steps, and steps per second."""
     trainer = Trainer(python, "train_cnn.py", "--workers", "0", "--model", "mlp", *options)
     try:
         trainer.command("run 20")
@@ -101,7 +102,7 @@ def check_steady(python, seconds):
 
 
 def check_leak(python, seconds):
-    """One tensor is kept each step: that hotspot and no other, at the rate at which it grows."""
+    """One tensor is kept in each step: only that hotspot leaks, at the rate at which it grows."""
     report, steps, steps_per_s = trace_training(python, seconds, "--leak", str(LEAK_BYTES))
     (spot,) = leaks(report)
     # stacks of the first steps end where the unwind tables were on their way: hotspots of their own, shown alike

@@ -8,7 +8,8 @@ STEPS = 20
 
 
 def trace(python, workers, *options):
-    """Traces STEPS steps: what torch.profiler sees of as many, the report, the process's part."""
+    """Traces STEPS steps: torch.profiler's view of as many, the report, and the process's part of
+    it."""
     trainer = Trainer(python, "ranges_torch.py", "--workers", str(workers))
     try:
         profiled = json.loads(trainer.command(f"ranges {STEPS}")[-1])
@@ -26,13 +27,13 @@ def trace(python, workers, *options):
 
 
 def calls(process, source):
-    """Of ranges: they have no module."""
+    """Calls of ranges, which have no module."""
     return {f["name"]: f["calls"] for f in process["functions"]
             if f["source"] == source and not f["module"]}
 
 
 def check_breakdown(process, by, phases):
-    """As many steps as iterations; the phases add up to them, to the nanosecond."""
+    """There are as many steps as iterations, and the phases add up to them, to the nanosecond."""
     steps = process["steps"]
     assert (steps["count"], steps["by"]) == (STEPS, by)
     assert sum(steps["breakdown"].values()) == steps["divided_ns"]
@@ -47,8 +48,8 @@ STEP = 2 * FORWARD + 2 * 16 * 128 * 10
 
 
 def check_step_flops(process):
-    """Each whole step computed what it must, on all threads; the series says when and adds up. Nobody saw when
-    the first step began."""
+    """Each whole step has the known FLOPs, on all threads; the series has their times and adds up. The
+    first step's start is unknown."""
     steps = process["steps"]
     assert steps["whole"] == steps["computed"] == STEPS - 1
     assert [step["flops"] for step in steps["series"]] == [STEP] * (STEPS - 1)
@@ -61,6 +62,6 @@ def check_step_flops(process):
 
 
 def flops_of(process, name):
-    """Of a range, with what runs inside it; nothing where nothing does."""
+    """FLOPs of a range, including calls inside it; absent if there are none."""
     (row,) = [f for f in process["functions"] if f["name"] == name and f.get("kind") == "range"]
     return row.get("flops")

@@ -51,7 +51,7 @@ def test_soak(kernel_log, tracer):
 
 
 def test_memory_for_minutes():
-    """Steady is not taken for a leak however long it goes on, and a leak is found."""
+    """Steady memory is never reported as a leak, however long the recording, and a leak is found."""
     assert has_torch(PYTHON), "Debian: python3-torch"
     check_steady(PYTHON, 300)
     check_leak(PYTHON, 120)

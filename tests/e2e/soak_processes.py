@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make soak: a recording that goes on while processes come and go by the thousand (SOAK=seconds): calls are exact,
-and nothing of the tracer grows."""
+"""make soak: an endless recording while thousands of processes come and go (SOAK=seconds): calls are
+exact, and the tracer does not grow."""
 import json
 import os
 import pathlib
@@ -38,7 +38,7 @@ LOSSES = ("ring_drops", "map_full", "control_drops", "undecoded", "truncated_byt
 
 
 class Crowd(threading.Thread):
-    """Starts processes until it is to stop."""
+    """Starts processes until it is stopped."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +61,8 @@ class Crowd(threading.Thread):
 
 
 def used(pid):
-    """Memory of its own in MiB (what it maps of BPF maps is theirs), descriptors, kernel memory of BPF maps in MiB."""
+    """The tracer's own memory in MiB (without mapped BPF maps), descriptors, kernel memory of BPF maps
+    in MiB."""
     rss = re.search(r"RssAnon:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
     maps = 0
     names = os.listdir(f"/proc/{pid}/fdinfo")
@@ -76,7 +77,7 @@ def used(pid):
 
 
 def slope(points):
-    """Least squares: units a second."""
+    """Least squares, in units per second."""
     count = len(points)
     mean_x = sum(x for x, _ in points) / count
     mean_y = sum(y for _, y in points) / count
@@ -85,7 +86,7 @@ def slope(points):
 
 
 class Dumps(threading.Thread):
-    """What the files of a flight recorder say of each process; they are read as they come, and removed."""
+    """Each process in the files of a flight recorder, which are read as they come, and removed."""
 
     def __init__(self, tracer):
         super().__init__()
@@ -117,7 +118,8 @@ class Dumps(threading.Thread):
 
 
 def measure(pid, crowd, period, ask, seconds=SECONDS):
-    """[(seconds, processes, MiB, descriptors, MiB of maps)] once a second; asks the tracer now and then."""
+    """[(seconds, processes, MiB, descriptors, MiB of maps)] once a second; sends the tracer a request
+    from time to time."""
     began = last = time.monotonic()
     points = []
     while time.monotonic() - began < seconds:
@@ -135,7 +137,7 @@ def say(points):
 
 
 def check_flat(points, warm_up):
-    """By regression after the warm-up: what would come on top in an hour."""
+    """No growth, by regression after the warm-up, extrapolated to an hour."""
     late = [p for p in points if p[0] > warm_up]
     growth = [slope([(p[0], p[i]) for p in late]) * 3600 for i in (2, 3, 4)]
     print("in an hour: %+.1f MiB, %+.1f descriptors, maps %+.2f MiB" % tuple(growth))
@@ -145,7 +147,7 @@ def check_flat(points, warm_up):
 
 
 def test_flight_recorder(kernel_log, tmp_path):
-    """Each process is in one of its files, and has made the calls there that it has made."""
+    """Each process is in one of the files, with exactly the calls that it made."""
     crowd = Crowd()
     tracer = subprocess.Popen(
         [PERFX, "record", "-p", str(crowd.program.pid), "--no-calibrate", "--memory", "off", "--flight",
@@ -204,7 +206,7 @@ def allocations_of(found, pid):
 @pytest.mark.parametrize("memory, seconds, warm_up", [("off", SECONDS, SERVED_WARM_UP),
                                                       ("all", MEMORY_SECONDS, MEMORY_SECONDS // 2)])
 def test_served(kernel_log, memory, seconds, warm_up):
-    """Its counters never fall, and are exact in the end."""
+    """Counters never fall, and are exact in the end."""
     crowd = Crowd()
     pid = crowd.program.pid
     seen = [0]

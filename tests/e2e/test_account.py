@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The account of time of programs in which no known function runs: it adds up, and the verdict names the place."""
+"""The account of time of programs without known functions: it adds up, and the verdict names the
+place."""
 import contextlib
 import os
 import subprocess
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.alone
 
 @contextlib.contextmanager
 def started(*argv):
-    """A program that says that it is ready."""
+    """A program that prints when it is ready."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert process.stdout.readline() == "ready\n"
@@ -44,7 +45,7 @@ def report_of(pid, seconds=3):
 
 
 def whole(account):
-    """Each moment is in one class."""
+    """Each moment is in exactly one class."""
     assert sum(account.get(f"{name}_ns", 0) for name in CLASSES) == account["wall_ns"]
 
 
@@ -310,7 +311,8 @@ while time.monotonic() < end:
 @pytest.mark.some(1)
 @pytest.mark.parametrize("work", ["nap", "count", "keep"])
 def test_a_recording_that_is_cut_finds_the_same(tmp_path, work):
-    """As one that lasts to the program's end. A leak is told from growth by time: their class is one."""
+    """The findings equal those of a recording that lasts to the program's end. Only time distinguishes
+    a leak from growth, so they count as one class."""
     path, first = write(tmp_path / "works.py", WORKS_FOR), []
     for program_seconds, seconds in ("30", 4), ("5", 10):
         with started(PYTHON, path, work, program_seconds) as process:

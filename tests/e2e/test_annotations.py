@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Annotations by perfx.h (workloads/annotations.c), by Python's package, by markers in libraries and in
-stripped files: names, numbers and counts equal to what the program did, over every kind of link."""
+"""Annotations by perfx.h (workloads/annotations.c), by the Python package, by markers in libraries and
+in stripped files: names, numbers and counts equal those of the program, with every kind of link."""
 import json
 import math
 import os
@@ -17,8 +17,8 @@ LIBRARY = {**os.environ, "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")}
 
 @pytest.fixture
 def annotated(program, tracer):
-    """Runs a case and gives what the program expects and the report. A first run, before anything is
-    attached, brings its literals into memory, which not every kind of link can do."""
+    """Runs a case; returns the program's expectations and the report. A first run without probes brings
+    its literals into memory, which some kinds of link cannot do."""
     def run(case, *options, runs=2, binary="annotations", first=True, **more):
         process = program(WORKLOADS / binary, case)
         before = {}
@@ -38,7 +38,7 @@ def annotated(program, tracer):
 
 
 def check(report, expected, runs, of):
-    """Of a number that grows with the runs, what the traced ones make of it."""
+    """A number that grows with the runs must be that of the traced ones."""
     traced = {key: value * runs // of for key, value in expected.items()}
     check_expectations(report, {k: v for k, v in traced.items() if k[1] not in OTHERS})
     for (name, key), value in traced.items():
@@ -186,7 +186,7 @@ def test_values(annotated):
 
 
 def test_values_without_room(program, tracer):
-    """Counts stay exact, and sums of whole numbers; that the others lack is said."""
+    """Counts and sums of integers stay exact; the report says that other values are missing."""
     process = program(WORKLOADS / "annotations", "values")
     process.go()
     trace = tracer(process.pid, *QUIET, "--ring-size", "4K")
@@ -254,8 +254,8 @@ def test_the_program_says_when(annotated, link):
                                   *(pytest.param(link, marks=pytest.mark.long) for link in ("perf", "single"))])
 @pytest.mark.parametrize("who", ["processes", "threads"])
 def test_several_say_when(program, tracer, who, link):
-    """More often than windows are listed: what follows a start is recorded, nothing else, whoever else
-    starts and stops meanwhile."""
+    """More windows than are listed: the report has everything after a start and nothing else, although
+    others start and stop meanwhile."""
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")
     process = program(WORKLOADS / "annotations", "windows_of_" + who)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tracing costs is bounded, and seen by the program itself. What nobody asked for must be cheap: a function of the default that is called too often is given
-up in steps, each said in one line; what was seen of it until then stays in the report."""
+"""The cost of tracing is bounded, as the program itself sees it. Default data must be cheap: a function
+that is called too often is reduced in steps, each with a message; data from before a reduction stays in
+the report."""
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from trainers import has_torch
 
 
 def run_until(traced, tracer, *texts, seconds=60):
-    """Runs the program until the tracer has said one of these; all that it has said."""
+    """Runs the program until the tracer has printed one of these messages; returns all messages."""
     said = ""
     end = time.monotonic() + seconds
     while not any(text in said for text in texts):
@@ -71,7 +72,7 @@ def test_called_too_often(name, how, link, links, program, tracer):
 
 
 def test_an_order_is_an_order(program, tracer):
-    """The same function, asked for by name: all calls, whatever they cost."""
+    """The same function, named by -F: all calls, at any cost."""
     traced = program(WORKLOADS / "often", "sgemm_")
     t = tracer(traced.pid, "-F", "tinyblas.so:sgemm_", budget=True)
     traced.go(3)
@@ -107,8 +108,9 @@ def test_memory_steps_down(program, tracer):
 
 
 def test_frees_are_inferred(program, tracer):
-    """Frees of tensors go before their allocations do: a block lives until its memory is given out again. What is allocated stays exact,
-    what lives is what is live or was freed last, and what is kept is found all the same."""
+    """Frees of tensors are reduced before allocations: a block counts as live until its memory is
+    allocated again. Allocations stay exact, live bytes include the latest freed blocks, and leaks are
+    still found."""
     traced = program(WORKLOADS / "memory_reused")
     t = tracer(traced.pid, "--max-overhead", "20%", "--interval", "100ms", budget=True)
     said = "\n".join(run_until(traced, t, "given out again"))
@@ -137,7 +139,7 @@ def test_frees_are_inferred(program, tracer):
 
 
 def test_memory_goes_straight_to_the_level_that_fits(program, tracer):
-    """Where the hits of tensors alone cost many times the limit, no level is tried whose hits are as many."""
+    """If tensors alone cost many times the limit, levels with as many hits are skipped."""
     traced = program(WORKLOADS / "memory_reused")
     t = tracer(traced.pid, "--max-overhead", "0.1%", budget=True)
     lines = run_until(traced, t, "tensor allocations sampled", "tensor allocations not recorded",
@@ -149,7 +151,7 @@ def test_memory_goes_straight_to_the_level_that_fits(program, tracer):
 
 
 def test_memory_as_ordered(program, tracer):
-    """An explicit level is kept, whatever it costs: nothing is said, every block is there."""
+    """An explicit level is kept at any cost: there is no message, and every block is recorded."""
     traced = program(WORKLOADS / "memory_threads", "2", "20000")
     t = tracer(traced.pid, "--memory", "all", budget=True)
     traced.go(3)
@@ -178,7 +180,7 @@ class Million:
             self.lines.append((int(at), int(calls), int(cpu)))
 
     def cpu_per_call(self, since, until, rank=0.5):
-        """CPU time of a call, in ns: the median of the tenths of a second, or another rank among them."""
+        """CPU time of a call in ns: the median of tenths of a second, or another quantile."""
         costs = sorted(cpu / calls for at, calls, cpu in self.lines if since < at < until)
         return costs[int(len(costs) * rank)]
 
@@ -194,8 +196,8 @@ def million():
 
 @pytest.mark.alone
 def test_a_million_calls_a_second_within_two_percent(million, tracer):
-    """Asked for, and yet: within a second it costs less than the limit, which is said; what is
-    called seldom goes on."""
+    """With an explicit limit, functions named by -F are reduced too: within a second the cost is below
+    the limit, with a message; functions that are called seldom remain."""
     before = million.cpu_per_call(0, time.monotonic_ns(), rank=0.1)
     t = tracer(million.pid, "-F", "million:*", "--max-overhead", "2%", "--memory", "off", duration="4")
     start = time.monotonic_ns()
@@ -247,7 +249,8 @@ while True:
 
 
 def test_waits_that_are_given_up_do_not_go_on(tracer):
-    """No thread waits longer in the report than it has waited until then: less than the recording, in long waits none."""
+    """No thread's wait in the report exceeds the time until waits were given up: less than the
+    recording, and none for waits that had not ended."""
     traced = subprocess.Popen(["/usr/bin/python3", "-c", PING_PONG], stdout=subprocess.PIPE, text=True)
     try:
         assert traced.stdout.readline() == "ready\n"
@@ -269,7 +272,7 @@ def test_waits_that_are_given_up_do_not_go_on(tracer):
 
 @pytest.fixture
 def shared_cpu():
-    """million on one CPU together with two programs that never wait: it has a third of that."""
+    """million on one CPU together with two programs that never wait: it gets a third of the CPU."""
     cpu = {min(os.sched_getaffinity(0))}
     burners = [subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"],
                                 preexec_fn=lambda: os.sched_setaffinity(0, cpu)) for _ in range(2)]
@@ -285,8 +288,8 @@ def shared_cpu():
 
 
 def test_the_limit_is_of_the_programs_own_time(shared_cpu, tracer):
-    """A cost that is more than the limit allows of the program's CPU time goes, though it is less than that of
-    the time that has passed."""
+    """A cost above the limit's share of the program's CPU time is reduced, even if it is below that
+    share of wall time."""
     options = ["-F", "million:*", "--memory", "off"]
     report = tracer(shared_cpu.pid, *options, duration="2").report()
     process, = report["processes"]
@@ -328,9 +331,9 @@ VENV = os.path.join(os.environ.get("ML_VENV", "/nonexistent"), "bin", "python3")
     (VENV, BACKWARD, ["--step-range", BACKWARD]),
 ], ids=["debian", "debian-named", "venv", "venv-named"])
 def test_ends_of_steps_stay(tracer, python, by, options):
-    """Under a limit that leaves nothing else, every step is still counted and timed. Where PyTorch's optimizer names its
-    range, it ends the steps: backward passes go, and with them their share of a step; and so do the destructors that
-    end ranges once more."""
+    """Under a limit that leaves nothing else, every step is still counted and timed. If PyTorch's
+    optimizer names its range, it ends the steps: backward passes are no longer traced, nor are the
+    destructors that end ranges once more."""
     if python == VENV and not os.path.exists(VENV):
         pytest.skip("ML_VENV names no virtual environment: make check-ml makes one")
     if not has_torch(python):
@@ -393,8 +396,8 @@ while True:
 @pytest.mark.some(1)
 @pytest.mark.parametrize("limit", ["0.5%", "1%", "100%"])
 def test_steps_have_whole_figures_or_none(limit, tmp_path):
-    """A small MLP is too fast for the budget: products are no longer measured at some time. FLOPs a step are exact, of
-    the steps before that, or absent with the reason; and so are the phases."""
+    """A small MLP is too fast for the budget: at some time products are no longer measured. FLOPs per
+    step are exact for the steps before, or absent with the reason; so are the phases."""
     python = "/usr/bin/python3"
     if not has_torch(python):
         pytest.skip(f"{python} has no torch (Debian: python3-torch)")

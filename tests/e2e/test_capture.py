@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The capture file: what is left of it when recording ends badly, its size, and that a report made
-of it is the one that was made live."""
+"""The capture file: its contents after a recording that ends badly, its size, and that its report
+equals the live one."""
 import json
 import os
 import random
@@ -21,7 +21,7 @@ FUNCTION = "tinyblas.so:sgemm_"
 
 
 class Busy:
-    """A program that calls FUNCTION over and over; how often until when."""
+    """A program that calls FUNCTION again and again; counts calls until a given time."""
 
     def __init__(self):
         self.program = Program(WORKLOADS / "often", "sgemm_")
@@ -53,14 +53,14 @@ def busy():
 
 
 def recording(pid, file, *options):
-    """The peaks are given, so no message says that they are not measured yet on this machine."""
+    """Peaks are given, so there is no message about missing measurements."""
     options += ("--peak-flops", "f32:1T,f64:1T", "--peak-bandwidth", "10GB")
     return subprocess.Popen([PERFX, "record", "-p", str(pid), "-d", "60", "--no-calibrate", "-F", FUNCTION,
                              "-o", str(file), *options], stderr=subprocess.PIPE, text=True)
 
 
 def check_cut(file, calls):
-    """A report that says what it is, and no call that was not."""
+    """The report says that it is incomplete, and contains no call that was not made."""
     result = run("report", file, "-f", "json")
     assert result.returncode == 0, result.stderr
     assert len(result.stderr.splitlines()) <= 1, result.stderr
@@ -72,7 +72,7 @@ def check_cut(file, calls):
 
 
 def test_killed_at_any_moment(busy, tmp_path):
-    """kill -9 while it attaches, at its start, later."""
+    """kill -9 during attaching, at the start, and later."""
     chance = random.Random(8)
     reported = 0
     for i in range(KILLS):
@@ -124,7 +124,7 @@ def small_disk():
 
 
 def test_disk_full(busy, small_disk, tmp_path):
-    """One line, exit 1, and what was written is reported."""
+    """One line, exit 1, and the written part can be reported."""
     file = os.path.join(small_disk, "run.perfx")
     tracer = recording(busy.pid, file)
     lines = tracer.stderr.read().splitlines()
@@ -178,7 +178,7 @@ REPLAYED_FIRST = {("ranges train", "json"), ("ranges train", "txt"), ("exception
     pytest.param(name, form, marks=[] if (name, form) in REPLAYED_FIRST else [pytest.mark.long])
     for name in REPLAYED for form in ("json", "md", "txt", "html")])
 def test_live_report_is_the_replayed_one(name, form, program, tmp_path):
-    """To the byte: the same records, judged and written by the same code."""
+    """Equal to the byte, because the same code analyzes and writes the same records."""
     workload, *arguments = name.split()
     p = program(WORKLOADS / workload, *arguments)
     live, capture = tmp_path / f"live.{form}", tmp_path / "run.perfx"

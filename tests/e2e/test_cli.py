@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command line for new users: messages that correct wrong usage, questions on a terminal, messages beside an output
-file, reductions, completion."""
+"""The command line for new users: messages that correct wrong usage, prompts on a terminal, messages
+beside an output file, reductions, completion."""
 import fcntl
 import os
 import pty
@@ -103,7 +103,7 @@ def test_all_of_a_name_are_traced_and_named(alike, tmp_path):
 
 
 class Terminal:
-    """perfx-trace on a terminal of its own, whose user is this test."""
+    """perfx-trace on its own terminal, operated by this test."""
 
     def __init__(self, *argv, columns=80, cwd=None):
         pid, self.main = pty.fork()
@@ -216,7 +216,7 @@ def test_a_second_ctrl_c_says_what_is_lost(words, says, program, tmp_path, small
 
 
 def test_an_output_that_is_no_file(tmp_path, small_capture):  # noqa: F811
-    """The reason is the true one, whatever the suffix."""
+    """The message names the true reason for any suffix."""
     capture = tmp_path / "a.perfx"
     capture.write_bytes(small_capture)
     for words in (["report", capture], ["export", capture], ["diff", capture, capture]):
@@ -251,7 +251,7 @@ def test_a_suffix_of_several_formats(tmp_path, small_capture):  # noqa: F811
 
 
 def test_another_kind_of_file(tmp_path, small_capture):  # noqa: F811
-    """A line says what the file is and what is needed."""
+    """The message says what the file is and which kind is needed."""
     files = {"empty": b"", "page.html": b"<!doctype html>", "notes.txt": b"hello\n", "a.gz": b"\x1f\x8b\x08rest", "a.bin": b"\x01\x02\x03",
              "cut.perfx": small_capture[:200], "next.perfx": b"PERFXCAP\x63" + small_capture[9:]}
     says = {"empty": "an empty file; needed: ", "page.html": "an HTML or XML file; needed: ", "notes.txt": "a text file; needed: ",
@@ -279,7 +279,7 @@ MALLOC = "import time; print('ready', flush=True); end = time.time() + 120\nwhil
 
 @pytest.mark.long
 def test_reductions(tmp_path):
-    """On a terminal the line replaces the previous one; elsewhere it is printed once nothing changes any more."""
+    """On a terminal each line replaces the previous one; elsewhere the last state is printed once."""
     program = subprocess.Popen([sys.executable, "-c", MALLOC], stdout=subprocess.PIPE, text=True)
     try:
         assert program.stdout.readline() == "ready\n"

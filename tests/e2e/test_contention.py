@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program that waits for a CPU because others have them all: the report says whose they were."""
+"""A program that waits for a CPU because other programs have all: the report names them."""
 import contextlib
 import os
 import re
@@ -72,8 +72,7 @@ WAKES = "import time\nwhile True:\n    time.sleep(0.002)\n    for i in range(500
 
 
 def test_rivals_are_charged_by_their_cpu_time():
-    """What others ran on the only CPU that a program may use, and that it wants all the time, is what it
-    waited for each of them."""
+    """On a single CPU, a program's wait for another equals that program's CPU time."""
     with on_one_cpu(SPINS, named("burner", SPINS), named("waker", WAKES)) as (target, *rivals):
         outer = [on_cpu_ns(rival.pid) for rival in rivals]
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
@@ -106,8 +105,8 @@ threading.Event().wait()
 @pytest.mark.some(1)
 @pytest.mark.parametrize("traced", [False, True])
 def test_a_program_on_one_of_several_cpus_is_charged(traced):
-    """As many threads as CPUs, and a program that has one of these: whatever CPU the waiting thread is queued on,
-    without that program none of them would wait, whether or not it is traced as well."""
+    """As many threads as CPUs, and another program on one CPU: without that program no thread would
+    wait, so it is charged whichever CPU the waiting thread is queued on, traced or not."""
     if os.cpu_count() < 2:
         pytest.skip("one CPU")
     programs = [subprocess.Popen([sys.executable, "-c", code]) for code in (THREADS, named("burner", SPINS))]
@@ -144,7 +143,7 @@ def test_a_stranger_of_the_same_name_keeps_its_pid():
 
 
 def test_another_tracer_is_another_program():
-    """Only the tracer that records is "perfx-trace itself", whatever others call themselves."""
+    """Only the recording tracer is "perfx-trace itself", whatever other processes call themselves."""
     with on_one_cpu(SPINS, named("perfx-trace", SPINS)) as (target, other):
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
         time.sleep(2)
@@ -179,7 +178,8 @@ CPU_LIMITS = [("/sys/fs/cgroup", "cpu.max", "20000 100000"), ("/sys/fs/cgroup/cp
 
 
 def test_a_cpu_limit_throttles_it():
-    """What a container's limit takes is the limit's, by the kernel's own numbers."""
+    """Time that a container's CPU limit takes is attributed to the limit, equal to the kernel's own
+    numbers."""
     program = subprocess.Popen([sys.executable, "-c", SPINS])
     try:
         with control_group(program.pid, CPU_LIMITS) as (group, file, limit):

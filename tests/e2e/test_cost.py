@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a call computes by its arguments: programs written by hand, run on calls with known shapes."""
+"""FLOPs of calls by their arguments: hand-written cost programs, run on calls with known shapes."""
 import subprocess
 
 import pytest
@@ -10,7 +10,7 @@ from conftest import BUILD, LINKS
 @pytest.mark.kernel
 @pytest.mark.parametrize("link", LINKS)
 def test_programs(link, links):
-    """Each case says itself what it expects and ends the program where it is not so."""
+    """Each case contains its expectation and ends the program if it does not hold."""
     if link not in links:
         pytest.skip(f"this kernel has no {link} links")
     done = subprocess.run([BUILD / "e2e" / "cost", link], capture_output=True, text=True, timeout=300)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Perf events of calls: those of the kernel's software, which are everywhere, by known answers. The
-hardware's take the same way; a machine that has none says so."""
+"""Perf events of calls: the kernel's software events, which exist everywhere, by known answers.
+Hardware events use the same code; a machine without them says so."""
 import json
 
 import pytest
@@ -37,8 +37,8 @@ def check(report, expected):
 @pytest.mark.parametrize("how", ["auto", "exit"])
 @pytest.mark.parametrize("link", LINKS)
 def test_faults(how, link, program, tracer, links):
-    """A page that is touched for the first time is a fault: as many as the program says, in a
-    function and in what it calls."""
+    """The first touch of a page is a fault: as many as the program expects, in a function including its
+    callees."""
     if link not in links:
         pytest.skip(f"this kernel has no {link} links")
     report, expected = traced(program, tracer, options=["--return", how], link=link)
@@ -49,7 +49,7 @@ def test_faults(how, link, program, tracer, links):
 
 
 def test_of_another_thread(program, tracer):
-    """Counted for the thread that calls; and by process for all threads."""
+    """Events count for the calling thread, and by process for all threads."""
     report, expected = traced(program, tracer, "thread")
     check(report, expected)
     [process] = report["processes"]
@@ -72,7 +72,7 @@ def test_without_room_in_the_ring(program, tracer):
 
 
 def test_new_threads_are_missed_not_forgotten(program, tracer):
-    """A thread that lives too shortly has no events: its calls are counted as missed."""
+    """A thread that ends very soon has no events: its calls count as missed."""
     report, expected = traced(program, tracer, "new-thread", times=5)
     row = counted(report, "touch_pages")
     assert row["calls"] + row["missed"] == expected["touch_pages", "calls"]
@@ -80,7 +80,7 @@ def test_new_threads_are_missed_not_forgotten(program, tracer):
 
 
 def test_children(tmp_path):
-    """A program that is started: counted from its first instruction on."""
+    """A started program is counted from its first instruction on."""
     file = tmp_path / "report.json"
     done = run("run", *QUICK, *SOFTWARE, "-o", file, "--", WORKLOADS / "faults", input="go\ngo\n")
     assert done.returncode == 0, done.stderr
@@ -97,7 +97,7 @@ def has_hardware():
 
 
 def test_hardware_or_why_not(program, tracer):
-    """Never silently absent."""
+    """Hardware events are never silently absent."""
     p = program(WORKLOADS / "faults")
     t = tracer(p.pid, *QUICK, "--counters", "on")
     p.go()
@@ -112,7 +112,7 @@ def test_hardware_or_why_not(program, tracer):
 
 
 def test_with_known_flops(program, tracer):
-    """Where a function's work is known, hardware counters are looked for unasked."""
+    """Functions with known FLOPs get hardware counters by default."""
     p = program(WORKLOADS / "blas_calls")
     t = tracer(p.pid, "--no-calibrate", "--no-peaks", "--memory", "off")
     p.go()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What changed from one recording to another: a program with known changes, and what a script relies on."""
+"""Differences between two recordings: a program with known changes, and the interface for scripts."""
 import json
 import re
 import subprocess
@@ -14,7 +14,7 @@ MS = SECOND // 1000
 
 
 def record(file, factor, mib, runs):
-    """paces FACTOR MIB, recorded; what it expects."""
+    """Records `paces FACTOR MIB`; returns its expectations."""
     p = Program(WORKLOADS / "paces", str(factor), str(mib))
     t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--memory", "all", "-o", str(file),
                           "-F", "paces:{paced,steady,filled}"], stderr=subprocess.PIPE, text=True)
@@ -39,7 +39,7 @@ def pair(tmp_path_factory):
 
 @pytest.mark.alone
 def test_known_changes(pair):
-    """The ratio of the means is that of the program's own clock; the peak is what it asked for."""
+    """The ratio of the means equals that of the program's own clock; the peak is the requested one."""
     a, b, in_a, in_b = pair
     result = run("diff", a, b, "-f", "json")
     assert result.returncode == 0, result.stderr
@@ -89,7 +89,7 @@ def test_twice_the_same(pair, form, tmp_path):
 
 @pytest.mark.parametrize("forms", ["json json", "json perfx", "perfx json"])
 def test_json_reports_say_the_same(pair, forms, tmp_path):
-    """A JSON report in a capture's place changes nothing but names of files."""
+    """With a JSON report in place of a capture, only names of files differ."""
     a, b, _, _ = pair
     reports = [tmp_path / name for name in ("a.json", "b.json")]
     for capture, report in zip((a, b), reports):
@@ -103,7 +103,7 @@ def test_json_reports_say_the_same(pair, forms, tmp_path):
 
 
 def unnamed(text):
-    """Without the line that names the files, however it was folded."""
+    """Without the line that names the files, however it is wrapped."""
     head, rest = re.split(r"\bA:\s", text, maxsplit=1)
     return head + rest[rest.index("\n\n"):]
 
@@ -111,7 +111,7 @@ def unnamed(text):
 # --- steps and ranges, by hand ---
 
 def training(path, steps, waits):
-    """Steps of 50 ms in a range, and what they wait for data."""
+    """Steps of 50 ms in a range, plus their wait for data."""
     records = [captures.host(), captures.process("trainer", "./trainer"), captures.peak(10**11, 10**10),
                captures.usage(SECOND, 0), captures.marked(1, "enumerate(DataLoader)#It.__next__"),
                captures.marked(2, "forward", 7), captures.function(3, "mm", "/lib/m.so"),
@@ -130,7 +130,7 @@ def training(path, steps, waits):
 
 @pytest.mark.parametrize("form", ["perfx", "json"])
 def test_steps(form, tmp_path):
-    """Slower by what they wait for; faster the other way; the same against itself."""
+    """Slower by the wait; faster in the other direction; equal to itself."""
     files = [training(tmp_path / "a", 20, 10 * MS), training(tmp_path / "b", 30, 25 * MS)]
     if form == "json":
         reports = [file.with_suffix(".json") for file in files]
@@ -161,7 +161,7 @@ def test_steps(form, tmp_path):
 
 
 def test_json_that_is_no_report(tmp_path):
-    """One line that says what is wrong with it; whatever its members are, no crash."""
+    """One line says what is wrong; no contents cause a crash."""
     good, bad = training(tmp_path / "a", 20, 10 * MS), tmp_path / "bad.json"
     report = tmp_path / "a.json"
     assert run("report", good, "-o", report).returncode == 0
@@ -180,7 +180,7 @@ def test_json_that_is_no_report(tmp_path):
 
 
 def spoilt(what, value, depth=0):
-    """Every member but those on the way replaced, in every second place."""
+    """Every second member replaced, except those on the path."""
     if isinstance(what, dict):
         return {k: v if k == "schema" else value if (i + depth) % 2 and not isinstance(v, (dict, list))
                 else spoilt(v, value, depth + 1) for i, (k, v) in enumerate(what.items())}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is exported is what the report says, and other tools read it."""
+"""Exports have the report's values, and other tools read them."""
 import gzip
 import json
 import re
@@ -106,7 +106,7 @@ def test_perfetto(capture, functions, tmp_path):
 
 @needs_protoc
 def test_perfetto_samples(capture, tmp_path):
-    """Each sample on a CPU is one, and what it refers to has been sent before."""
+    """Every sample on a CPU is exported once, after the records that it refers to."""
     text = decoded(exported(capture, "perfetto", tmp_path / "r"), "Trace", "perfetto.proto")
     known = {kind: set() for kind in ("function_names", "mapping_paths", "mappings", "frames", "callstacks")}
     refers = {"function_name_id": "function_names", "path_string_ids": "mapping_paths", "mapping_id": "mappings",
@@ -142,7 +142,7 @@ def test_pprof(capture, functions, tmp_path):
 
 
 def test_folded_and_speedscope(capture, functions, tmp_path):
-    """Self time by the innermost function, in both."""
+    """Self time by the innermost function is equal in both."""
     want = {name: s for name, (_, _, s) in functions.items() if s}
     sums = {}
     for line in exported(capture, "folded", tmp_path / "r").decode().splitlines():
@@ -215,7 +215,7 @@ def test_no_capture(tmp_path):
 
 
 def test_cut_capture(capture, tmp_path):
-    """What there is, and a line that says that it is not all."""
+    """The existing part, and a message that it is incomplete."""
     data = capture.read_bytes()
     cut = tmp_path / "cut.perfx"
     cut.write_bytes(data[:len(data) * 2 // 3])
@@ -238,7 +238,7 @@ def test_closed_and_full(capture):
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["perfetto", "chrome"])
 def test_memory_does_not_grow_with_calls(form, tmp_path):
-    """Two million calls in an outermost one that does not end."""
+    """Two million calls inside an outermost call that does not end."""
     file = tmp_path / "large.perfx"
     start = [captures.process("p", "p"), captures.function(1, "f", "/lib/f"), captures.context(1, 0, 1)]
     calls = [captures.span(SECOND + 1000 * i, 500, 500, 1, depth=1) for i in range(20000)]

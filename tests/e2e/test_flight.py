@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The flight recorder, and parts of a capture: what is written, when, and what of it survives."""
+"""The flight recorder, and time slices of a capture: when files are written, and their contents."""
 import json
 import os
 import pathlib
@@ -25,7 +25,7 @@ def busy():
 
 
 class Flight:
-    """record --flight, attached when this returns."""
+    """record --flight; the constructor returns when it is attached."""
 
     def __init__(self, pid, file, *options, ring="1s", what=("-F", FUNCTION, "--memory", "off")):
         self.file = file
@@ -38,11 +38,11 @@ class Flight:
         self.process.send_signal(signal.SIGUSR1)
 
     def line(self):
-        """The next it says."""
+        """The tracer's next message."""
         return self.process.stderr.readline().rstrip("\n")
 
     def stop(self, expect=0):
-        """The lines until its end."""
+        """The messages until its end."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         lines = self.process.stderr.read().splitlines()
@@ -69,7 +69,7 @@ def flight():
 
 
 def report_of(file, *options):
-    """A report of which nothing is missing."""
+    """The report, which must be complete."""
     result = run("report", file, "-f", "json", *options)
     assert result.returncode == 0 and result.stderr == "", result.stderr
     report = json.loads(result.stdout)
@@ -87,7 +87,7 @@ def cpu(process):
 
 
 def test_nothing_is_written_until_asked(busy, flight, tmp_path):
-    """Then the last second of it, and again, and at the end."""
+    """A signal writes the last second, another one too, and so does the end."""
     file = tmp_path / "run.perfx"
     recorder = flight(busy.pid, file)
     time.sleep(2.5)
@@ -122,8 +122,8 @@ def test_nothing_is_written_until_asked(busy, flight, tmp_path):
 
 
 def stop_in_a_tick(recorder, target):
-    """After it has read the rings and before it writes files: while it reads how much CPU time the program's
-    threads have used."""
+    """Stops the tracer after it has read the rings and before it writes files: while it reads the CPU
+    time of the program's threads."""
     def reads_usage():
         recorder.send_signal(signal.SIGSTOP)
         assert wait_for(lambda: status(recorder.pid, "State").startswith("T"))
@@ -137,7 +137,7 @@ def stop_in_a_tick(recorder, target):
 
 
 def test_all_before_it_was_asked_for(program, flight, tmp_path):
-    """Also the calls that the tracer has not read when it comes to write the file."""
+    """The file also has calls that were still in the rings when it was requested."""
     target = program(WORKLOADS / "threads", "1000", "5")
     recorder = flight(target.pid, tmp_path / "run", "--interval", "10ms", ring="60s",
                       what=("-F", "threads:work*", "--memory", "off"))
@@ -187,7 +187,7 @@ def test_a_ring_shorter_than_a_flush(busy, flight, tmp_path):
 
 @pytest.mark.long
 def test_memory_is_bounded(busy, flight, tmp_path):
-    """A ring that asks for a minute with room for less: it is shorter, and says so."""
+    """A flight recorder of a minute with too little memory: its file is shorter, and says so."""
     recorder = flight(busy.pid, tmp_path / "run.perfx", "--max-size", "1M", ring="60s")
     before = int(status(recorder.process.pid, "VmRSS").split()[0])
     since = busy.calls()
@@ -202,7 +202,7 @@ def test_memory_is_bounded(busy, flight, tmp_path):
 
 @pytest.mark.long  # in make test a capture is: test_capture.py
 def test_killed_while_it_writes(busy, flight, tmp_path):
-    """The old file or the new one, whole; what was half written has another name."""
+    """The name has the complete old or new file; a partial file has another name."""
     file = tmp_path / "run.perfx"
     for _ in range(KILLS):
         for old in tmp_path.iterdir():
@@ -219,7 +219,7 @@ def test_killed_while_it_writes(busy, flight, tmp_path):
 
 
 def test_disk_full(busy, flight):
-    """One line for each file, exit 1, the old file as it was; the recorder goes on."""
+    """One line for each file, exit 1, the old file unchanged; the recorder continues."""
     place = tempfile.mkdtemp(prefix="perfx-full-", dir="/tmp")
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", place], capture_output=True).returncode:
         os.rmdir(place)
@@ -258,7 +258,7 @@ def test_a_target_that_dies(program, flight, tmp_path):
 
 @pytest.mark.parametrize("name", ["fork", "execs"])
 def test_processes_that_come_and_go(name, program, flight, tmp_path):
-    """Of a recording that is all in the ring, all is there; of one that is not, nothing is wrong."""
+    """A recording that fits into the buffer is complete; one that does not is still correct."""
     target = program(WORKLOADS / name)
     what = ("-F", f"{name}:*work", "--memory", "off")
     recorder = flight(target.pid, tmp_path / "run.perfx", ring="300ms", what=what)
@@ -278,7 +278,7 @@ def test_processes_that_come_and_go(name, program, flight, tmp_path):
 
 
 def living(report):
-    """By domain: bytes and blocks that live, and of which places."""
+    """Live bytes and blocks by domain, and their sites."""
     found = {}
     for process in report["processes"]:
         for memory in process.get("memory", []):
@@ -290,7 +290,7 @@ def living(report):
 
 @pytest.mark.long
 def test_indices_are_used_again(program, flight, tmp_path, monkeypatch):
-    """Those of processes that are in the buffer no more; what comes after is as exact."""
+    """Indices of processes that have left the buffer are reused, and later counts stay exact."""
     monkeypatch.setenv("PERFX_DEBUG", "1")
     crowd, file = program(WORKLOADS / "crowd", "100"), tmp_path / "run.perfx"
     f = flight(crowd.pid, file, ring="4s", what=("-F", "crowd:crowd_*", "--memory", "off"))
@@ -311,7 +311,8 @@ def test_indices_are_used_again(program, flight, tmp_path, monkeypatch):
 
 
 def test_what_lives_since_long_before(program, flight, tmp_path):
-    """Beside a recording of all: the same blocks live, from the same places, and few were allocated."""
+    """As in a complete recording, the same blocks are live, from the same sites, although few were
+    allocated."""
     target = program(WORKLOADS / "memory")
     what = ("-F", "memory:*", "--memory", "all")
     whole = subprocess.Popen([PERFX, "record", "-p", str(target.pid), "--no-calibrate", *what, "-d", "60",
@@ -335,7 +336,7 @@ TRAINING = ("--host-level", "1", "--memory", "off")
 
 
 def test_a_slow_step_writes(program, flight, tmp_path):
-    """Once, a while after it; a multiple and a time."""
+    """One file, some time after the step; for a multiple and for a time."""
     target = program(WORKLOADS / "ranges", "train")
     recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "step>300ms", ring="900ms", what=TRAINING)
     target.go()
@@ -384,7 +385,7 @@ def test_options(options, message):
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory):
-    """Three seconds of calls, and how many."""
+    """A capture of three seconds of calls, and their number."""
     file = tmp_path_factory.mktemp("parts") / "run.perfx"
     program = Busy()
     try:
@@ -397,12 +398,12 @@ def capture(tmp_path_factory):
 
 
 def end_of(report):
-    """When a part ends, in ns of the recording."""
+    """End of a slice, in ns of the recording."""
     return report["capture"]["part"]["after_ns"] + report["capture"]["duration_ns"]
 
 
 def test_parts_add_up(capture):
-    """Parts of whole segments: neighbours have all calls, each once, and nothing is left out."""
+    """Slices of whole segments: together neighbours have all calls, each once."""
     whole = report_of(capture)
     first = report_of(capture, "--until", "500ms")
     second = report_of(capture, "--since", f"{end_of(first) // 10**6 + 1}ms", "--until", "1800ms")
@@ -427,7 +428,7 @@ def test_before_the_end(capture):
 
 
 def test_a_part_for_other_tools(capture, tmp_path):
-    """Calls that end in it, and no others."""
+    """It has exactly the calls that end in it."""
     file = tmp_path / "part.trace.json"
     assert run("export", capture, "--since", "1s", "--until", "1500ms", "-o", file).returncode == 0
     calls = [e for e in json.loads(file.read_text())["traceEvents"] if e["ph"] == "X"]

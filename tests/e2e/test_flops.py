@@ -15,7 +15,7 @@ REFERENCE_BLAS = "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
 
 
 def traced(program, tracer, *argv, options=(), times=1, **popen):
-    """What the program promises, and the report."""
+    """The program's expectations, and the report."""
     p = program(*argv, **popen)
     t = tracer(p.pid, *QUICK, *options)
     p.go(times)
@@ -25,7 +25,7 @@ def traced(program, tracer, *argv, options=(), times=1, **popen):
 @pytest.mark.parametrize("how", ["auto", "exit"])
 @pytest.mark.parametrize("link", LINKS)
 def test_blas(how, link, program, tracer, links):
-    """Products of matrices and vectors of four types, by C and Fortran, strange shapes among them."""
+    """Products of matrices and vectors of four types, from C and Fortran, with unusual shapes."""
     if link not in links:
         pytest.skip(f"this kernel has no {link} links")
     p = program(WORKLOADS / "blas_calls")
@@ -37,7 +37,7 @@ def test_blas(how, link, program, tracer, links):
 
 
 def test_reference_blas(program, tracer):
-    """Its C interface calls its Fortran one: what happens inside is counted, but not twice."""
+    """Its C interface calls its Fortran one: nested calls do not count twice."""
     if not pathlib.Path(REFERENCE_BLAS).exists():
         pytest.skip(f"no {REFERENCE_BLAS} (Debian: libblas3)")
     expected, report = traced(program, tracer, WORKLOADS / "blas_calls",
@@ -54,7 +54,7 @@ def test_reference_blas(program, tracer):
 
 @pytest.mark.parametrize("ring", ["4K", "8M"])
 def test_threads(ring, program, tracer):
-    """With the reader stopped and no room in the ring, what has no record is in the overflow sums."""
+    """With the reader stopped and the ring full, calls without a record are in the overflow sums."""
     p = program(WORKLOADS / "blas_calls", "8", "500")
     t = tracer(p.pid, *QUICK, "--ring-size", ring)
     with t.stopped():
@@ -67,8 +67,8 @@ def test_threads(ring, program, tracer):
 
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_refused_calls(how, program, tracer):
-    """A call that is left by longjmp did nobody knows what, and stands for no other; one with a
-    dimension below zero makes no sense."""
+    """A call left by longjmp has unknown FLOPs and does not affect others; one with a negative
+    dimension is unreadable."""
     expected, report = traced(program, tracer, WORKLOADS / "blas_calls", "failing", times=3,
                               options=["--return", how])
     assert not check_known(report, expected)
@@ -76,7 +76,8 @@ def test_refused_calls(how, program, tracer):
 
 
 def test_only_what_is_named(program, tracer):
-    """With -F, what is named, and no other; a cblas function is no operator: it silences its own."""
+    """With -F only the named functions count; a cblas function is not an operator and owns its nested
+    calls."""
     expected, report = traced(program, tracer, WORKLOADS / "blas_calls", options=["-F", "cblas_?gemm"])
     names = {"cblas_sgemm", "cblas_dgemm", "cblas_cgemm", "cblas_zgemm"}
     check_known(report, {key: value for key, value in expected.items()
@@ -86,8 +87,8 @@ def test_only_what_is_named(program, tracer):
 
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_cuda(how, program, tracer):
-    """cuBLAS, cuBLASLt and NCCL by their real names and calling convention, in libraries that do
-    nothing; layouts that were made before anybody looked have no known cost."""
+    """cuBLAS, cuBLASLt and NCCL with their real names and calling convention, in empty libraries;
+    layouts made before tracing have no known cost."""
     expected, report = traced(program, tracer, WORKLOADS / "cuda_calls", times=2,
                               options=["--return", how])
     bus = expected["*", "bus"]
@@ -112,7 +113,7 @@ hints:copy moves; bytes=arg3
 
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_hints_and_rules(how, program, tracer, tmp_path):
-    """What the program says by perfx_flops, and what a file says of its functions."""
+    """FLOPs stated by perfx_flops, and by a rules file."""
     file = tmp_path / "rules"
     file.write_text(RULES)
     expected, report = traced(program, tracer, WORKLOADS / "hints", times=2,
@@ -126,7 +127,7 @@ def test_hints_and_rules(how, program, tracer, tmp_path):
 
 
 def test_switched_off(program, tracer):
-    """Nobody is asked anything: calls are counted as ever, and nothing is said of work."""
+    """Calls are counted as usual, without FLOPs."""
     _, report = traced(program, tracer, WORKLOADS / "hints", options=["--flops", "off"])
     [process] = report["processes"]
     assert "compute" not in process
@@ -134,7 +135,7 @@ def test_switched_off(program, tracer):
 
 
 def test_switched_on(program, tracer):
-    """With -F, what would be traced without it comes too, if its work is known."""
+    """With -F, --flops on adds default functions with known FLOPs."""
     expected, report = traced(program, tracer, WORKLOADS / "blas_calls",
                               options=["-F", "blas_calls:xerbla_", "--flops", "on"])
     assert not check_known(report, expected)
@@ -145,7 +146,7 @@ def test_switched_on(program, tracer):
     ("\nhints:solve bytes=3", "2"), ("hints:kernel flops=2*x", "1"),
 ])
 def test_bad_rules(rule, word, tmp_path):
-    """One line: the file, the line, what is wrong. Nothing is traced."""
+    """One line with file, line and error. Nothing is traced."""
     file = tmp_path / "rules"
     file.write_text(rule + "\n")
     done = run("-p", os.getpid(), "-d", "1", "--flops-rules", file)
@@ -156,8 +157,8 @@ def test_bad_rules(rule, word, tmp_path):
 
 @pytest.mark.parametrize("ring", ["4K", "8M"])
 def test_ranks_known_late(ring, program, tracer):
-    """A communicator that was made before anybody looked: bytes over the bus where the program has
-    asked for its ranks meanwhile, and of all collectives together none."""
+    """A communicator made before tracing: bytes over the bus if the program has queried its ranks
+    meanwhile; none for all collectives together."""
     p = program(WORKLOADS / "cuda_calls", "early")
     t = tracer(p.pid, *QUICK, "--ring-size", ring)
     with t.stopped():
@@ -175,7 +176,8 @@ def test_ranks_known_late(ring, program, tracer):
 
 
 def test_trainer(tmp_path):
-    """A whole training, against the trainer's own count; and by each function that multiplies."""
+    """A whole training, compared with the trainer's own count; also by each function that
+    multiplies."""
     file = tmp_path / "report.json"
     done = run("run", *QUICK, "-o", file, "--", WORKLOADS / "trainer", "--epochs", "1", "--quiet",
                "--batch", "32", "--hidden", "64", timeout=300)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes and mappings that come while tracing: what looking at them costs, and what is seen of
-them from when on."""
+"""Processes and mappings that appear while tracing: the cost of following them, and when they are
+traced."""
 import contextlib
 import os
 import shutil
@@ -15,16 +15,16 @@ QUICK = ["--no-calibrate"]
 
 
 def looks(report):
-    """How often traced processes were looked at, and how many times the mappings of others read."""
+    """Numbers of scans of traced processes, and of reads of other processes' mappings."""
     overhead = report["overhead"]
     return overhead["tracer_looks"], overhead["tracer_strangers_read"]
 
 
 @pytest.mark.parametrize("kind", ["--anonymous", "--files", "--forks"])
 def test_what_is_known_is_not_looked_at_again(kind, program, tracer):
-    """Nothing new is mapped, 3,000 times or by 200 children: the others of this machine are not
-    looked at for it, nor is code without a file, nor a child, though libc goes by process; a file that
-    is mapped anew all the time is looked at at a bounded rate."""
+    """Without new mappings, 3,000 times or by 200 children, neither other processes of this machine nor
+    code without a file nor a child are scanned again, although libc is attached by process; a file that
+    is mapped again and again is scanned at a bounded rate."""
     p = program(WORKLOADS / "maps_often", kind)
     t = tracer(p.pid, *QUICK, "-F", "maps_often:work", "--memory", "all")
     p.go()
@@ -47,8 +47,8 @@ for life in [0.06] * 8 + [1]:
 
 
 def test_children_that_end_soon(tracer):
-    """Everybody maps libc, so each child would get links of its own, which costs its parent's next fork
-    more than a child is worth that ends at once like the one before it. One that lives gets them."""
+    """Every process maps libc, so each child would get its own links, which cost its parent's next fork
+    more than a very short child is worth. A child that lives longer gets them."""
     forks = subprocess.Popen(["/usr/bin/python3", "-c", LIVES], stdin=subprocess.PIPE, text=True)
     try:
         t = tracer(forks.pid, *QUICK, "-F", "libc*:getppid", "--memory", "off")
@@ -69,7 +69,7 @@ def dropped_mappings(report):
 
 @pytest.mark.parametrize("runs", [False, True])
 def test_others_map_more_than_the_kernel_reports(runs, program, tracer):
-    """A traced program that has run meanwhile may have mapped something, too; one that stood still has not."""
+    """After dropped reports, only a traced program that ran meanwhile may have unknown mappings."""
     target, other = program(WORKLOADS / "naps"), program(WORKLOADS / "maps_often", "--files")
     t = tracer(target.pid, *QUICK, "-F", "naps:nap")
     with t.stopped():
@@ -84,8 +84,8 @@ def test_others_map_more_than_the_kernel_reports(runs, program, tracer):
 
 
 def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
-    """Its file is attached once the tracer has heard of it. How late that is, is said, and that two
-    others had ended by then: while they run the tracer stands still."""
+    """Its file is attached once the tracer knows it. The report says how late that was, and that two
+    processes had ended before, while the tracer was stopped."""
     names = ["new-a", "new-b", "new-c"]
     for name in names:
         shutil.copy(WORKLOADS / "calls", tmp_path / name)
@@ -120,7 +120,7 @@ def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
 
 @pytest.fixture
 def brief(tmp_path):
-    """A program with a unique name; calling the fixture runs it once, to its end."""
+    """A program with a unique name; calling the fixture runs it once."""
     path = tmp_path / f"brief{os.getpid()}"
     shutil.copy(WORKLOADS / "tracked-static", path)
 
@@ -210,7 +210,7 @@ for line in sys.stdin:
 
 @contextlib.contextmanager
 def opener():
-    """A process, and a function that has it open a library, or call those that it has opened ("call")."""
+    """A process, and a function that makes it open a library, or call the opened ones ("call")."""
     with subprocess.Popen([sys.executable, "-c", OPENER], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True, bufsize=1) as program:
         def say(line):
@@ -282,8 +282,8 @@ def test_libraries_that_are_called_at_once(tracer, tmp_path):
 
 
 def test_libraries_that_arrive_together(tracer, tmp_path):
-    """200 libraries arrive while the tracer stands still. It attaches them in a few looks at the
-    program, and not in one for each, which would wait for 200 grace periods of the kernel."""
+    """200 libraries arrive while the tracer is stopped. It attaches them in a few scans of the program
+    instead of one each, which would wait for 200 grace periods of the kernel."""
     paths = [tmp_path / f"late-{i}-.so" for i in range(200)]
     for path in paths:
         shutil.copy(WORKLOADS / "late.so", path)
@@ -317,8 +317,8 @@ def test_lateness_is_never_negative(tracer):
 
 
 def test_a_library_that_is_overwritten(tracer, tmp_path):
-    """In place, between two programs of traced processes: its probes are taken away at once, so that
-    the second lives, and its calls are counted by what the library is by then."""
+    """Overwritten in place between two programs of traced processes: its probes are removed at once, so
+    that the second program survives, and its calls count by the library's new contents."""
     for name in ("dlopen", "late.so"):
         shutil.copy(WORKLOADS / name, tmp_path)
     for name in ("first", "second"):
@@ -328,7 +328,7 @@ def test_a_library_that_is_overwritten(tracer, tmp_path):
         cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def call_library(name):
-        """Opens it, calls it 500 times once there are probes in it, and ends."""
+        """Opens the library, calls it 500 times once it has probes, and ends."""
         with open(tmp_path / name, "w", buffering=1, encoding="ascii") as to:
             pid = int(shell.stdout.readline().split()[1])
             to.write("go\n")
@@ -355,8 +355,8 @@ def test_a_library_that_is_overwritten(tracer, tmp_path):
 
 
 def test_untraced_processes_that_come_later_are_left_alone(program, tracer, tmp_path):
-    """A program that maps a traced file after it was attached for everybody pays for its probes; when
-    it calls them often the file goes by process, which takes nothing from the traced one."""
+    """An untraced program that maps a traced file later pays for its probes. If it calls them often,
+    the file is attached by process, and the traced program loses nothing."""
     path = shutil.copy(WORKLOADS / "calls", tmp_path / "shared-calls")
     traced = program(path)
     t = tracer(traced.pid, *QUICK, "-F", "shared-calls:outer")
@@ -406,8 +406,8 @@ int main(void)
 
 
 def test_c_that_opens_cxx(links, tracer, tmp_path):
-    """Return probes serve a program of C alone. When it opens a library of C++, which could throw through
-    them, exits take over, and each call counts once."""
+    """Return probes time a program that is C only. When it opens a C++ library, which could throw
+    through them, exit probes replace them, and each call counts once."""
     if "session" not in links:
         pytest.skip("this kernel has no session links")
     (tmp_path / "opens.c").write_text(CALLS_WHILE_IT_OPENS)

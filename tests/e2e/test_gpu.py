@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Work for a GPU, counted at the calls that hand it over: libraries that do nothing have the names and
-the calling convention of CUDA's. No GPU is needed, and none is seen."""
+"""GPU work, counted at its calls: empty libraries have the names and calling convention of CUDA's. No
+GPU is needed or sampled."""
 import collections
 
 import pytest
@@ -15,7 +15,7 @@ def shape(sizes):
 
 
 def launch_key(row):
-    """As the workload writes it; a graph has no shape."""
+    """The key as the workload prints it; a graph has no shape."""
     name = row["name"].replace(" ", "_")
     if not any(row.get("grid", ZERO)):
         return name
@@ -23,7 +23,7 @@ def launch_key(row):
 
 
 def counted(report):
-    """What all processes handed over, under the workload's keys; the time of waits apart."""
+    """Work of all processes, by the workload's keys; times of waits separately."""
     found, waits = collections.Counter(), collections.Counter()
     for process in report["processes"]:
         gpu = process.get("gpu", {"kernels": [], "copies": [], "syncs": []})
@@ -55,8 +55,8 @@ def check(report, expected):
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("workload", ["gpu_calls", "gpu_driver"])
 def test_counts(workload, link, program, tracer, links):
-    """Launches by kernel and shape, copies by direction, memsets and waits are exact: of two threads and
-    of children, by the runtime and by the driver, under names that were given before and after."""
+    """Launches by kernel and shape, copies by direction, memsets and waits are exact: from two threads
+    and children, by runtime and driver, with names given before and after."""
     if link not in links:
         pytest.skip(f"no {link} links here")
     p = program(WORKLOADS / workload)
@@ -72,7 +72,8 @@ def test_counts(workload, link, program, tracer, links):
 
 
 def test_at_exits(program, tracer):
-    """Timed at exits, a driver's call in a runtime's is a call of its own, and still counted once."""
+    """Timed at exits, a driver call inside a runtime call is a separate call, and its work still counts
+    once."""
     p = program(WORKLOADS / "gpu_calls")
     t = tracer(p.pid, "--return", "exit")
     p.go()
@@ -81,7 +82,7 @@ def test_at_exits(program, tracer):
 
 
 def test_nested_calls(program, tracer):
-    """What the runtime asks the driver for is in the runtime's call, unless both were asked for."""
+    """The runtime's driver calls belong to the runtime's call, unless -F names both."""
     p = program(WORKLOADS / "gpu_calls")
     t = tracer(p.pid)
     p.go()
@@ -96,7 +97,7 @@ def test_nested_calls(program, tracer):
 
 
 def test_too_many_shapes(program, tracer):
-    """Without room for all shapes, the rest is counted without them: no launch is lost."""
+    """Without room for all shapes, the rest is counted without shapes: no launch is lost."""
     p = program(WORKLOADS / "gpu_calls", "many")
     t = tracer(p.pid)
     p.go(2)
@@ -121,7 +122,7 @@ def test_switched_off(program, tracer):
 
 
 def test_beside_patterns(program, tracer):
-    """With -F only if it is asked for."""
+    """With -F, only if --gpu 0 is given."""
     p = program(WORKLOADS / "gpu_calls")
     t = tracer(p.pid, "-F", "gpu_calls:wait_for_work")
     p.go()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""--gpu 1: the agent in a program whose CUDA driver and CUPTI are stubs. What these record is
-known, and so must be the report. test_agents.c has what the agent does by itself."""
+"""--gpu 1: the agent in a program whose CUDA driver and CUPTI are stubs with known records.
+test_agents.c tests the agent itself."""
 import json
 import os
 import subprocess
@@ -143,7 +143,7 @@ def test_attached_to_a_program_without_cuda_it_says_so(program, tracer):
 
 @pytest.mark.parametrize("level", ["1", "2"])
 def test_level_2_has_the_nodes_of_graphs(tmp_path, level):
-    """And ranges of NVTX have their device time, by the launch within them."""
+    """Ranges of NVTX have their device time, by the launches inside them."""
     _, process, _ = traced(tmp_path, "graphs", "--gpu", level)
     kernels = {name: (row["op"], row["calls"], row["total_ns"]) for name, row in rows(process, "kernels").items()}
     if level == "1":
@@ -157,7 +157,8 @@ def test_level_2_has_the_nodes_of_graphs(tmp_path, level):
 
 
 def test_workers_that_are_forked_later_are_as_without(program, tracer):
-    """As a DataLoader's: they do their work and exit, the parent's records are all there, theirs are nobody's."""
+    """As a DataLoader's: they work and exit; the parent's records are complete, and the workers have
+    none."""
     process = program(WORKLOADS / "gpu_agent", "workers")
     trace = tracer(process.pid, *OPTIONS)
     process.go()
@@ -172,7 +173,7 @@ def test_workers_that_are_forked_later_are_as_without(program, tracer):
 
 
 def test_a_worker_that_outlives_its_parent_holds_nothing_up(program, tracer):
-    """It has the other end of the agent's socket, and never says a word."""
+    """It has the other end of the agent's socket, and never sends anything."""
     process = program(WORKLOADS / "gpu_agent", "orphans")
     trace = tracer(process.pid, *OPTIONS)
     process.say("go")
@@ -212,7 +213,7 @@ while True:
 
 @pytest.mark.alone  # it floods the sockets of all tracers
 def test_another_users_connections_take_no_place(tmp_path):
-    """A process that is not traced finds the socket and connects as often as it can."""
+    """An untraced process finds the socket and connects as often as it can."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o777)
         enough = f"{folder}/enough"

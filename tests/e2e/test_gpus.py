@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""GPUs as NVIDIA's management library describes them: a stub of it answers what a script says
-(tests/workloads/lib/libnvidia-ml.c). Powers are in mW, so that energy is known from time."""
+"""GPUs as NVIDIA's management library describes them: a stub answers by a script
+(tests/workloads/lib/libnvidia-ml.c). Power is in mW, so energy is known from time."""
 import os
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ SECONDS = 2
 
 
 class Stub:
-    """The library; what it says may change while it is in use."""
+    """The stub library; its answers may change while it is in use."""
 
     def __init__(self, path):
         self.path = path
@@ -54,8 +54,9 @@ def trace(stub, pid, *options):
 
 
 def check_energy(energy_mj, watts):
-    """Of one GPU, from the first sample to the last: no interval of the recording is missing but the first and the
-    last. A busy machine ends later; the other GPU, or both, would be beyond that."""
+    """Energy of one GPU, from the first sample to the last: only the first and last interval of the
+    recording are missing. A busy machine ends later; the other GPU, or both, would be outside these
+    bounds."""
     assert watts * 1e3 * (SECONDS - 0.2) < energy_mj < watts * 1e3 * (SECONDS + 1)
 
 
@@ -154,7 +155,7 @@ def test_without_a_driver(idle):
 
 
 def test_doctor(stub):
-    """A machine without a GPU misses nothing."""
+    """On a machine without a GPU nothing is reported as missing."""
     if not os.path.exists("/dev/nvidiactl"):
         lines = [l for l in run("doctor").stdout.splitlines() if "NVML" in l or l[8:13] == "CUPTI"]
         assert len(lines) == 2 and all(l.startswith("-       ") for l in lines), lines

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The traced program goes on as if nobody traced it: whatever it does, however the tracer ends."""
+"""The traced program continues as if untraced, whatever it does and however the tracer ends."""
 import ctypes
 import json
 import os
@@ -32,7 +32,7 @@ RUNS = [(name, link, how) for name in PROGRAMS
 @pytest.mark.some(8)
 @pytest.mark.parametrize("name, link, how", RUNS)
 def test_goes_on(name, link, how, links, program, tracer, kernel_log):
-    """Ends with 0, by its own checks; every call counted; not a word in the kernel's log."""
+    """Exits with 0, by its own checks; every call is counted; the kernel's log is empty."""
     if link not in links:
         pytest.skip(f"this kernel has no {link} links")
     file, arguments = name.split()[0], PROGRAMS[name]
@@ -60,7 +60,7 @@ def test_goes_on(name, link, how, links, program, tracer, kernel_log):
 
 @pytest.mark.parametrize("what", ["-F 'stackswitch:*'", "--probe-site entry"])
 def test_stack_switch_itself_is_traced(what, program, tracer, kernel_log):
-    """The function that loads the stack pointer, with probes on it; and probes at entries."""
+    """Probes on the function that loads the stack pointer, and at entries."""
     options = ["-F", "stackswitch:*"] if "-F" in what else [
         "--probe-site", "entry", "-F", "stackswitch:{consume,next_value,yield_value,produce}"]
     p = program(WORKLOADS / "stackswitch", "migrate")
@@ -72,7 +72,7 @@ def test_stack_switch_itself_is_traced(what, program, tracer, kernel_log):
 
 
 def test_two_tracers_of_two_programs(program, tracer):
-    """Probes of the one tracer and of the other lie at the same places of one file: exceptions cross them in both."""
+    """Probes of two tracers at the same places of one file: exceptions pass both."""
     python = "/usr/bin/python3"
     if not has_torch(python):
         pytest.skip(f"{python} has no torch (Debian: python3-torch)")
@@ -86,7 +86,7 @@ def test_two_tracers_of_two_programs(program, tracer):
 
 
 def test_wrong_shapes_in_pytorch(program, tracer, kernel_log):
-    """torch.mm inside try/except, 500 times: general tools kill the process at the first."""
+    """torch.mm inside try/except, 500 times: general tools kill the process at the first exception."""
     python = "/usr/bin/python3"
     if not has_torch(python):
         pytest.skip(f"{python} has no torch (Debian: python3-torch)")
@@ -111,8 +111,8 @@ def gone(objects):
 
 @pytest.mark.parametrize("delay_ms", [30, 100, 200, 300, 600])
 def test_tracer_is_killed(delay_ms, program):
-    """SIGKILL while it loads, attaches, traces: the program lives, its code is as it was, and the
-    kernel holds nothing of ours."""
+    """SIGKILL while it loads, attaches, traces: the program continues, its code is unpatched, and the
+    kernel has no objects of the tracer."""
     if not BPFTOOL:
         pytest.skip("bpftool is not installed")
     p = program(WORKLOADS / "calls")
@@ -183,7 +183,7 @@ def test_signal_once_is_a_report(number, program, tracer):
 
 
 def test_second_ctrl_c_aborts(program, tracer):
-    """130 at once: also when the report cannot be written because nobody reads it."""
+    """130 at once, also if the report cannot be written because nobody reads it."""
     p = program(WORKLOADS / "calls")
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -213,7 +213,7 @@ def test_second_ctrl_c_aborts(program, tracer):
 @pytest.mark.parametrize("how", ["auto", "exit"])
 @pytest.mark.parametrize("name", ["calls", "exceptions", "threads"])
 def test_two_tracers_at_once(name, how, program, tracer):
-    """Both exact: neither sees the other's return probes as something of the program's."""
+    """Both are exact: neither mistakes the other's return probes for the program's code."""
     names = known_names(WORKLOADS / name)
     patterns = [word for n in names for word in ("-F", f"{name}:{{{n},*::{n}}}")]
     p = program(WORKLOADS / name)
@@ -227,7 +227,7 @@ def test_two_tracers_at_once(name, how, program, tracer):
 
 
 def test_a_program_under_a_debugger(program, tracer):
-    """strace sits on every system call and signal: traced all the same, and not disturbed."""
+    """strace stops at every system call and signal; the program is traced and undisturbed."""
     strace = subprocess.run(["sh", "-c", "command -v strace"], capture_output=True, text=True)
     if strace.returncode:
         pytest.skip("strace is not installed")
@@ -260,7 +260,7 @@ def bpf(command, attributes):
 
 
 def machine_code(number):
-    """Of a program, by its id: the type, the name, and what the kernel compiled it to."""
+    """The type, name and compiled code of a BPF program."""
     fd = bpf(BPF_PROG_GET_FD_BY_ID, struct.pack("I", number))
     code = ctypes.create_string_buffer(1 << 20)
     info = ctypes.create_string_buffer(256)
@@ -274,7 +274,7 @@ def machine_code(number):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads x86 machine code")
 def test_programs_use_the_stack_of_their_thread(program, tracer):
-    """A stack of the CPU would be overwritten by the next thread's hit: bpf/perfx.bpf.h."""
+    """A per-CPU stack would be overwritten by the next thread's hit: bpf/perfx.bpf.h."""
     p = program(WORKLOADS / "calls")
     t = tracer(p.pid, *QUICK, "--memory", "all")
     numbers = set()
@@ -331,7 +331,7 @@ int main(void) { volatile int x = 0; for (time_t end = time(0) + 120; time(0) < 
 
 
 def test_a_line_table_of_sixty_million_rows(tmp_path):
-    """The file has no source lines, which the report says once; its functions have their names."""
+    """The file has no source lines, which the report says once; its functions have names."""
     (tmp_path / "lines.S").write_text(ENDLESS_LINES)
     (tmp_path / "spins.c").write_text(SPINS)
     subprocess.run("cc -O1 -o spins spins.c lines.S && "

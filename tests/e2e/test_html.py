@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The HTML report in a browser: nothing is asked of the network, nothing complained of; tables sort and
-can be searched, flame graphs answer clicks and keys."""
+"""The HTML report in a browser: no network requests, no errors; tables sort and can be searched, flame
+graphs react to clicks and keys."""
 import json
 
 import captures
@@ -63,7 +63,7 @@ def test_nothing_is_asked_and_nothing_is_wrong(browser, page, width, scheme):
 
 
 def test_names_are_text(browser, page):
-    """A hostile name stands there as it is; it made no element and ran nothing."""
+    """A hostile name is shown unchanged; it creates no element and runs nothing."""
     browser.open(page)
     quiet(browser, page)
     assert browser.eval("document.querySelectorAll('img, b, i, u, s, script:not([type])').length") == 1
@@ -75,7 +75,7 @@ def test_names_are_text(browser, page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_roofline(browser, tmp_path, scheme):
-    """A dot for each function that computes, below the roof and where its figures say, names as text."""
+    """A dot for each function with FLOPs, below the roof at its values, with the name as text."""
     path, page = tmp_path / "roof.perfx", tmp_path / "roof.html"
     names = ["fast", "</title><script>alert(1)</script>", "<b>slow"]
     records = [captures.host(), captures.process("trainer", "t"), captures.peak(10**11, 10**10),
@@ -106,7 +106,7 @@ STEP = "</title><script>alert(3)</script>"
 
 
 def training(path, durations):
-    """A step for each duration, half of it data, with a product in a range."""
+    """A capture with a step for each duration, half of it data, with a product in a range."""
     records = [captures.host(), captures.process("trainer", "t"), captures.peak(10**11, 10**10),
                captures.usage(SECOND, 0), captures.marked(1, "enumerate(DataLoader)#It.__next__"),
                captures.marked(2, "forward", 7), captures.function(3, "mm", "/lib/m.so"),
@@ -133,8 +133,8 @@ def of_all(browser, selector, expression):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_step_chart(browser, tmp_path, scheme):
-    """A bar for each step as high as it was long, divided by phase, the slow one marked, told, and in the
-    table; a range is in the flame graph with what runs in it."""
+    """A bar for each step, as high as its duration, divided by phase; the slow step is marked,
+    described, and in the table; ranges are in the flame graph with their contents."""
     durations = [100 * 10**6] * 20
     durations[6] = 250 * 10**6
     page = training(tmp_path / "steps.perfx", durations)
@@ -173,7 +173,7 @@ def test_step_chart(browser, tmp_path, scheme):
 
 
 def test_thousands_of_steps(browser, tmp_path):
-    """Some at a time, so that the page stays small; the slow one among them is still to be seen."""
+    """Steps share bars, so that the page stays small; the slow one is still visible."""
     durations = [10**6] * 5000
     durations[3210] = 4 * 10**6
     page = training(tmp_path / "many.perfx", durations)
@@ -189,7 +189,7 @@ def test_thousands_of_steps(browser, tmp_path):
 
 
 def test_a_script_that_got_in_would_not_run(browser, page, tmp_path):
-    """What the policy is for, if the escaping should fail."""
+    """The content security policy works even if escaping failed."""
     bad = tmp_path / "bad.html"
     bad.write_text(page.read_text().replace("<main>", "<main><script>document.title = 'run'</script>"
                                             "<img src=//example.org/x onerror=\"document.title = 'run'\">", 1))
@@ -263,8 +263,8 @@ def test_flame_graph(browser, page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_untraced_time(browser, tmp_path, scheme):
-    """Half a second of two in a function, which has the name of the rest: the table and the flame graph give the
-    same shares of the process's time, and what is no function looks like none."""
+    """Half of one second in a function that is named like the rest: table and flame graph have the same
+    shares of the process's time, and the rest does not look like a function."""
     page = capture(tmp_path / "r.perfx", ["(untraced)"])
     browser.open(page, 1200, scheme)
     half = "document.querySelector('tbody td').textContent"
@@ -305,7 +305,7 @@ def sampled(path):
 
 
 def test_python_only(browser, tmp_path):
-    """The interpreter's frames are hidden until the button shows them; a box shows its share, callees included."""
+    """The button shows and hides native frames; a box shows its share, including callees."""
     page = sampled(tmp_path / "r.perfx")
     browser.open(page, 1280)
     python = {"all: 50 ms, 100 %", "<module> (train.py:3): 40 ms, 80 %", "forward (linear.py:9): 30 ms, 60 %",
@@ -324,14 +324,14 @@ def test_python_only(browser, tmp_path):
 
 
 def test_own_lines_come_first(browser, tmp_path):
-    """Lines of the program come first, although a line of a library has most of the time."""
+    """The program's lines come first, even if a library's line has most of the time."""
     browser.open(sampled(tmp_path / "r.perfx"), 1280)
     lines = of_all(browser, "td.name", "e.textContent")
     assert lines.index("<module> (train.py:3)") < lines.index("forward (linear.py:9)")
 
 
 def test_print(browser, page):
-    """Everything is unfolded for paper, the buttons are not on it."""
+    """All sections are open on paper, without buttons."""
     browser.open(page)
     closed = "document.querySelectorAll('details:not([open])').length"
     assert browser.eval(closed) > 0
@@ -343,8 +343,8 @@ def test_print(browser, page):
 
 
 def test_contents_title_and_width(browser, tmp_path):
-    """Contents that lead to what they name; a title that fits a tab; tables within 1,280 pixels, with names and
-    files that are longer than that."""
+    """A table of contents with valid links; a title that fits a tab; tables within 1,280 pixels,
+    despite longer names and files."""
     path = tmp_path / "wide.perfx"
     records = [captures.host("h"), captures.process("python3", "/usr/bin/python3\x1f/home/me/train.py\x1f--lr\x1f1"),
                captures.function(1, "std::vector<std::map<std::string, unsigned long>>::" + "push_back_" * 20,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A library is put into running processes (user/inject): that it gets there, and that nothing else changes.
-The programs do the same work all the time and say when it comes out another way (workloads/injectee.c)."""
+"""Injecting a library into running processes (user/inject): it is loaded, and nothing else changes. The
+programs repeat the same work and report different results (workloads/injectee.c)."""
 import collections
 import os
 import random
@@ -29,7 +29,7 @@ def inject(pid, times=1, deadline_ms=5000, library=LIBRARY):
 
 
 def finish(program):
-    """It was not harmed: each result was what it was before."""
+    """Not harmed: each result was as before."""
     program.process.stdin.close()
     said = program.process.stdout.read()
     code = program.process.wait(60)
@@ -74,7 +74,7 @@ def test_unharmed(mode, rounds, threads, record_property):
 
 @pytest.mark.parametrize("allocator", ["jemalloc.so.2", "tcmalloc_minimal.so.4"])
 def test_other_allocators(allocator):
-    """Theirs is the malloc that is called, and has locks of its own."""
+    """Their malloc is called, and has its own locks."""
     found = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     path = [line.split()[-1] for line in found.splitlines() if f"lib{allocator} " in line][0]
     program = Program(WORKLOADS / "injectee", "malloc", 300, env={"LD_PRELOAD": path})
@@ -87,7 +87,7 @@ def test_other_allocators(allocator):
 
 
 def test_nothing_stays():
-    """Beside the library: no descriptor, no mapping, no signal mask, no tracer."""
+    """Nothing but the library remains: no descriptor, no mapping, no signal mask, no tracer."""
     program = Program(WORKLOADS / "injectee", "malloc", 300)
     status = f"/proc/{program.pid}/status"
     try:
@@ -170,7 +170,7 @@ def test_killed_at_each_step(mode, rounds):
 @pytest.mark.parametrize("mode, rounds", [("signals", 300)] + [("malloc", 300), ("timer", 20), ("vectors", 30),
                                                                ("read", 2)] * EVERYTHING)
 def test_killed_at_random(mode, rounds):
-    """signals: one that the injector has seen and not passed on yet is not lost."""
+    """signals: a signal that the injector has received and not yet passed on is not lost."""
     chance = random.Random(1)
     program = Program(WORKLOADS / "injectee", mode, rounds)
     try:
@@ -186,7 +186,7 @@ def test_killed_at_random(mode, rounds):
 
 
 class Running:
-    """A program of which nothing is known but that it runs."""
+    """A running program of any kind."""
 
     def __init__(self, *argv, **popen):
         self.process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, text=True, **popen)
@@ -259,7 +259,7 @@ def test_vfork_child_is_refused(tmp_path):
 
 
 def test_memfd_noexec_is_refused():
-    """In a pid namespace of its own; ours does not say so."""
+    """In its own pid namespace; this one does not set it."""
     if not os.path.exists("/proc/sys/vm/memfd_noexec"):
         pytest.skip("this kernel has no vm.memfd_noexec")
     program = Running("unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
@@ -309,7 +309,7 @@ def test_seccomp_that_allows_it():
 
 @pytest.mark.parametrize("what", ["os._exit(7)", "os.execv('/bin/sh', ['sh', '-c', 'exit 7'])"])
 def test_ends_meanwhile(what):
-    """A process that exits, or runs another program, while it is being injected."""
+    """A process that exits or executes another program during the injection."""
     for turn in range(20 if EVERYTHING else 3):
         code = ("import os, time\nend = time.monotonic() + %f\nwhile time.monotonic() < end: str(end)\n%s"
                 % (0.25 + turn % 10 * 0.013, what))
@@ -410,7 +410,7 @@ print("the same each time", flush=True)
 
 
 def test_torch():
-    """Losses are the same to the last bit."""
+    """Losses are equal to the last bit."""
     program = Program("/usr/bin/python3", "-c", TRAINER)
     try:
         done = inject(program.pid, TIMES * 2, 10000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Bad input: one clear line, the documented exit code, nothing traced, nobody harmed."""
+"""Bad input: one clear line, the documented exit code, nothing traced, no harm."""
 import json
 import os
 import shutil
@@ -105,7 +105,7 @@ def test_another_users_process_needs_ptrace(by, tmp_path):
 @pytest.mark.parametrize("verb", [["report"], ["export", "-f", "folded"], ["diff", "/dev/zero"], ["merge", "/dev/zero"]])
 @pytest.mark.parametrize("kind", ["/dev/zero", "/dev/tty", "fifo"])
 def test_a_capture_is_a_regular_file(verb, kind, tmp_path):
-    """A FIFO is not waited for, a device is not read without end."""
+    """A FIFO is not waited for, and a device is not read endlessly."""
     os.mkfifo(tmp_path / "fifo")
     result = run(verb[0], *verb[1:], kind, *(["-o", "x.perfx"] if verb[0] == "merge" else []), cwd=tmp_path, timeout=20)
     assert result.returncode in (1, 2)
@@ -123,7 +123,7 @@ def test_rules_of_flops_are_no_input_of_a_report(verb):
     ("--template", "a\nb\n{{verdict}}\0"),
 ])
 def test_a_nul_is_a_mistake(option, text, tmp_path):
-    """The text behind the NUL would be ignored."""
+    """Otherwise the text after the NUL would be ignored."""
     (tmp_path / "text").write_text(text)
     one_line(run("-p", "1", option, tmp_path / "text"), 2, "line 3 has a NUL byte")
 
@@ -139,7 +139,7 @@ def test_messages_are_harmless(tmp_path):
 
 @pytest.mark.parametrize("option", ["--flops-rules", "--template"])
 def test_a_file_without_bound(option, tmp_path):
-    """Not read to its end; of a pipe, as <(…) gives it, what comes."""
+    """It is not read to its end; a pipe, as from <(…), is."""
     (tmp_path / "large").write_bytes(b"#" * (1 << 20) + b"x")
     one_line(run("-p", "1", option, tmp_path / "large"), 2, "more than 1 MiB")
     (tmp_path / "none").write_text("")
@@ -149,7 +149,7 @@ def test_a_file_without_bound(option, tmp_path):
 
 
 def test_process_that_was_not_traced_costs_no_measurement(program, tmp_path):
-    """A child of that name might have come; so the report is made, of all."""
+    """A child of that name might still have come, so the report is made of all processes."""
     p = program(WORKLOADS / "calls")
     result = run("-p", p.pid, "-d", "100ms", "--no-calibrate", "-f", "json", "--process", "nope")
     assert result.returncode == 2 and "the report has all" in result.stderr
@@ -157,7 +157,7 @@ def test_process_that_was_not_traced_costs_no_measurement(program, tmp_path):
 
 
 def test_a_report_larger_than_files_may_be(program, tmp_path):
-    """ulimit -f: an error like a full disk, no death by SIGXFSZ; and the traced program's own."""
+    """ulimit -f: an error like a full disk, no SIGXFSZ in the tracer or the traced program."""
     p = program(WORKLOADS / "calls")
     result = subprocess.run(["bash", "-c", f"ulimit -f 4; '{PERFX}' -p {p.pid} -d 100ms --no-calibrate "
                              f"-o '{tmp_path}/x.html'"], capture_output=True, text=True, timeout=60)
@@ -166,8 +166,8 @@ def test_a_report_larger_than_files_may_be(program, tmp_path):
 
 
 def test_three_capabilities_are_enough(program, tmp_path):
-    """Of the capabilities in docs/troubleshooting.md none is missing: another user's process is
-    traced. The limit of open files is raised as far as that user may, and no hard limit is lowered."""
+    """The capabilities in docs/troubleshooting.md suffice: another user's process is traced. The limit
+    of open files is raised as far as that user may, and no hard limit is lowered."""
     p = program(WORKLOADS / "calls")
     held = "-all,+bpf,+perfmon,+sys_ptrace"
     tmp_path.chmod(0o755)
@@ -245,8 +245,8 @@ def small_capture(tmp_path_factory):
     "-p 1 -f md --capture {4} -o {4}", "run --capture {4} -- true > {4}",
 ])
 def test_what_is_read_is_not_written(arguments, small_capture, tmp_path):
-    """By its name, a link, another name, or where the shell has led stdout: refused before anything
-    is opened."""
+    """By its name, a link, another name, or the shell's redirection of stdout: refused before a file is
+    opened."""
     names = [tmp_path / name for name in ("a.perfx", "soft", "hard", "to/../a.perfx", "new.perfx")]
     (tmp_path / "to").mkdir()
     names[0].write_bytes(small_capture)
@@ -259,7 +259,8 @@ def test_what_is_read_is_not_written(arguments, small_capture, tmp_path):
 
 
 def test_full_disk_leaves_the_older_report(small_capture, tmp_path):
-    """By a limit of a file's size, as a full disk: nothing of the old one is lost, nothing left beside."""
+    """A limit of the file size acts like a full disk: the old file is unchanged, and no other file
+    remains."""
     (tmp_path / "a.perfx").write_bytes(small_capture)
     before = {}
     for name in ("a.html", "a.json", "a.pftrace", "diff.json"):
@@ -433,7 +434,7 @@ def test_not_root(program):
 
 
 def test_doctor_without_root():
-    """Nothing is said of the kernel that was not tried; what is to be done is."""
+    """It does not report on kernel features that it could not test, and says how to test them."""
     result = run_unprivileged("doctor")
     assert result.returncode == 77
     lines = result.stdout.splitlines()
@@ -452,7 +453,7 @@ def test_doctor():
 
 
 def test_doctors_at_once():
-    """Each tries the same probes on the same file as the others, and finds what it finds alone."""
+    """Each tests the same probes on the same file, with the result that it has alone."""
     doctors = [subprocess.Popen([PERFX, "doctor"], stdout=subprocess.PIPE, text=True)
                for _ in range(20)]
     said = {doctor.communicate(timeout=60)[0] for doctor in doctors}
@@ -475,7 +476,7 @@ def test_target_ends_during_attach():
 
 
 def test_stripped_without_names(program):
-    """No name to be found: facts are reported, and why there is nothing else."""
+    """No names: the report has facts, and the reason for missing functions."""
     p = program(WORKLOADS / "calls-bare")
     result = run("-p", p.pid, "-d", "200ms")
     assert result.returncode == 0
@@ -484,7 +485,7 @@ def test_stripped_without_names(program):
 
 
 def test_probes_by_kind(program):
-    """What nobody named is a line for each file and kind, with -v, or named, one for each function."""
+    """Default functions have a line per file and kind; with -v, or if named, one per function."""
     p = program(WORKLOADS / "often", "sgemm_")
     asked = ["probes", "-p", p.pid, "--memory", "off", "--no-calibrate"]
     short, whole = run(*asked).stdout.splitlines(), run(*asked, "-v").stdout.splitlines()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs with a known answer: equality, on every kind of link, timed at exits and by return probe."""
+"""Programs with a known answer: equality, with every kind of link, timed at exits and by return
+probe."""
 import concurrent.futures
 import time
 
@@ -66,8 +67,8 @@ def pytest_generate_tests(metafunc):
 
 
 class Runs:
-    """Traces the programs side by side, by a tracer each. The cases of one program follow each
-    other, for a file that somebody else maps too is attached in another way."""
+    """Traces the programs side by side, each with its own tracer. The cases of one program follow each
+    other, because a file that another process maps as well is attached in another way."""
 
     def __init__(self, cases):
         self.started = []  # programs and tracers
@@ -91,7 +92,7 @@ class Runs:
         return self.started[-1]
 
     def trace(self, name, how, link):
-        """What the program promised, and the report."""
+        """The program's expectations, and the report."""
         path = WORKLOADS / name
         arguments, steps = PROGRAMS[name]
         names = known_names(path, steps, *arguments)
@@ -152,7 +153,7 @@ def by_return(report, name):
 
 
 def seen(expected, report):
-    """What a tracer that arrives after "ready" can see of it."""
+    """The part of the expectations that a tracer arriving after "ready" can see."""
     result = {}
     for (name, key), value in expected.items():
         if name in LATE:
@@ -168,8 +169,8 @@ RETURNS_MAX = 48
 
 
 def test_deep_nesting_is_timed_at_exits(program, tracer, links):
-    """Return probes do not nest so deep. The function is timed at its exits from then on, also
-    while calls are open that have a return probe, or were only counted."""
+    """Return probes cannot nest that deep. From then on the function is timed at its exits, also while
+    calls with a return probe or counted calls are open."""
     if "session" not in links:
         pytest.skip("this kernel has no session links")
     p = program(WORKLOADS / "nesting")
@@ -190,8 +191,8 @@ def test_deep_nesting_is_timed_at_exits(program, tracer, links):
 
 
 def test_goroutines(program, tracer):
-    """They change threads and move their stacks in the middle of calls: counted and timed all the same,
-    each by its own goroutine. What unwinds is a panic, and the callers are the goroutine's own."""
+    """Goroutines change threads and move their stacks during calls, and are still counted and timed by
+    goroutine. A panic unwinds, and callers are the goroutine's own."""
     path = WORKLOADS / "goroutines"
     if not path.exists():
         pytest.skip("goroutines is not built here: no go (Debian: golang-go)")
@@ -217,8 +218,8 @@ def test_goroutines(program, tracer):
 
 
 def test_callers_of_coroutines(program, tracer):
-    """Callers are on the coroutine's own stack, whoever else waits on the thread; the time of a call
-    that waits is its own."""
+    """Callers are on the coroutine's own stack, whatever else waits on the thread; the time of a
+    waiting call is its own."""
     p = program(WORKLOADS / "coroutines")
     t = tracer(p.pid, "-F", "coroutines:{step,yield_inside,resume,between}", "--no-calibrate")
     p.go()

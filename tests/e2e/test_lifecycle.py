@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes come and go: what was attached for one ends with it, whatever has its pid afterwards."""
+"""Processes come and go: links of a process end with it, whatever process has its pid afterwards."""
 import ctypes
 import os
 import re
@@ -21,8 +21,8 @@ def descriptors(t):
 
 
 def test_links_of_dead_children_are_closed(program, tracer):
-    """Everybody maps libc, so its links go by process; a server that forks helpers all the time has
-    in the end no more than in the beginning, and its malloc costs what it did."""
+    """Every process maps libc, so its links go by process. A server that forks helpers all the time has
+    no more links at the end than at the beginning, and its malloc costs the same."""
     p = program(LIFECYCLE, "helpers")
     t = tracer(p.pid, "--memory", "sampled", "-F", "lifecycle:work", "-F", "libc*:nanosleep")
     # what was tried at the start may still be on its way out
@@ -37,7 +37,7 @@ def test_links_of_dead_children_are_closed(program, tracer):
 
 
 def test_memory_of_its_own(program, tracer):
-    """A ring's data is mapped once, and a record's length of it again."""
+    """A ring's data is mapped once, plus the length of one record."""
     p = program(LIFECYCLE, "helpers")
     t = tracer(p.pid, "-F", "lifecycle:work", "--rings", "1", "--ring-size", "8M")
     with open(f"/proc/{t.process.pid}/maps", encoding="utf8") as lines:
@@ -52,9 +52,9 @@ def test_memory_of_its_own(program, tracer):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_pid_is_used_again(shared, program, tracer):
-    """Six processes, one after the other, have one pid: each is a process of its own. Where others
-    map the program, too, each has links of its own, which must come before its calls at 0.1 s: a busy
-    machine may be later, and the report says so."""
+    """Six processes in turn have one pid: each is a separate process. If others map the program, too,
+    each has its own links, which must come before its calls at 0.1 s; a busy machine may be later, and
+    the report says so."""
     stranger = program(LIFECYCLE, "recycled") if shared else None
     p = program(LIFECYCLE, "recycled")
     t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
@@ -72,8 +72,9 @@ def test_a_pid_is_used_again(shared, program, tracer):
 
 
 def test_a_pid_is_used_again_before_it_is_attached(program, tracer):
-    """A hundred processes with one pid live 5 ms each, and others map their program, so that each has links of its
-    own: some come too late, when the next process has the pid already. The report says so of each."""
+    """A hundred processes with one pid live 5 ms each, and others map their program, so each has its
+    own links. Some come too late, when the next process has the pid already; the report says so for
+    each."""
     stranger = program(LIFECYCLE, "recycled-fast")
     p = program(LIFECYCLE, "recycled-fast")
     t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
@@ -105,7 +106,7 @@ def test_exec_by_another_thread(shared, program, tracer):
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_main_thread_has_left(shared, program, tracer):
     """Its directory in /proc is empty, those of its threads are not. Links by process, which a file
-    has that others map, see nothing of it: that is said."""
+    mapped by others has, do not hit; the report says so."""
     stranger = program(LIFECYCLE, "main-exit") if shared else None
     p = program(LIFECYCLE, "main-exit")
     t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
@@ -124,7 +125,8 @@ def test_the_main_thread_has_left(shared, program, tracer):
 
 
 def test_functions_begin_together(program, tracer):
-    """A child that calls when it is attached to: its functions are counted from one moment on."""
+    """A child that makes calls while it is attached: its functions are counted from the same moment
+    on."""
     stranger = program(LIFECYCLE, "loop")
     p = program(LIFECYCLE, "loop")
     t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:outer", "-F", "lifecycle:leaf")
@@ -148,7 +150,7 @@ def without_descriptors():
 
 
 def test_too_few_descriptors(program, tracer):
-    """Where links go by process, some workers have none: the report says how many, who, and why."""
+    """If links go by process, some workers have none: the report says how many, which, and why."""
     stranger = program(LIFECYCLE, "workers")
     p = program(LIFECYCLE, "workers", "250")
     t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work", preexec_fn=without_descriptors)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Links by perf event, for kernels before 6.6 (--link perf): one event of tracefs has many probes, and is removed at the
-end. Without tracefs each probe is an event of its own (--link single), and the report does not wait for the removal of
-these."""
+"""Links by perf event, for kernels before 6.6 (--link perf): one tracefs event has many probes, and is
+removed at the end. Without tracefs each probe is its own event (--link single), and the report does not
+wait for their removal."""
 import os
 import re
 import shutil
@@ -81,7 +81,7 @@ def test_the_next_tracer_removes_what_a_killed_one_has_left(program, tracer):
 
 
 def without_tracefs(*argv, **popen):
-    """Runs perfx-trace where tracefs is mounted nowhere."""
+    """Runs perfx-trace without any mounted tracefs."""
     hide = "".join(f"umount {path} 2>/dev/null; mount -t tmpfs none {path} 2>/dev/null; "
                    for path in ("/sys/kernel/tracing", "/sys/kernel/debug"))
     return subprocess.Popen(["unshare", "-m", "sh", "-c", hide + 'exec "$@"', "sh", *map(str, argv)],
@@ -102,7 +102,7 @@ def test_tracefs_need_not_be_mounted(program):
 
 
 def test_doctor_where_tracefs_cannot_be_had():
-    """Mounting tracefs takes CAP_SYS_ADMIN."""
+    """Mounting tracefs needs CAP_SYS_ADMIN."""
     need("perf")
     out, _ = without_tracefs("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", PERFX, "doctor").communicate()
     assert "ok      uprobes by perf event\n" in out
@@ -111,7 +111,7 @@ def test_doctor_where_tracefs_cannot_be_had():
 
 @pytest.mark.long
 def test_the_report_does_not_wait_for_single_links(program, tracer, tmp_path):
-    """A separate process removes the probes; the traced program runs on meanwhile."""
+    """A separate process removes the probes; the traced program continues meanwhile."""
     need("single")
     p = program(program_of_functions(tmp_path, 60))
     t = tracer(p.pid, *QUICK, "-F", "many:many_*", "--return", "exit", link="single")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memory of programs that know their own: equality, under every allocator and on every kind of
-link; and beside glibc's own count and heaptrack's."""
+"""Memory of programs with known answers: equality, under every allocator and with every kind of link;
+also compared with glibc's own count and heaptrack."""
 import json
 import os
 import re
@@ -54,7 +54,7 @@ CASES = {
 # glibc's throws; mallinfo2() is glibc's; tcmalloc has an mmap of its own around libc's, so that the
 # program's function is not the immediate caller.
 def case_of(case, allocator):
-    """make test asks glibc's allocator and one other."""
+    """make test uses glibc's allocator and one other."""
     marks = [] if allocator in ("libc", "jemalloc") else [pytest.mark.long]
     return pytest.param(case, allocator, marks=marks)
 
@@ -66,7 +66,7 @@ PRELOADED = [case_of(case, allocator) for allocator in ALLOCATORS for case in CA
 
 
 def traced(start_program, start_tracer, case, *options, link=None, env=None, runs=None):
-    """Runs a case; returns the report, what the program says of itself, and its pid."""
+    """Runs a case; returns the report, the program's expectations, and its pid."""
     name, *arguments = case.split()
     p = start_program(WORKLOADS / name, *arguments, env=dict(os.environ, **(env or {})))
     t = start_tracer(p.pid, *options, link=link)
@@ -92,7 +92,7 @@ def test_known_memory(case, link, links, program, tracer):
 @pytest.mark.some(6)
 @pytest.mark.parametrize("case, allocator", PRELOADED)
 def test_preloaded(case, allocator, program, tracer, kernel_log):
-    """The same numbers whoever hands the blocks out: its name is on them, and glibc's is not."""
+    """The numbers are the same for each allocator, whose name replaces glibc's."""
     preload = library(allocator)
     if not preload:
         pytest.skip(f"{ALLOCATORS[allocator][1]} is not here (Debian: {ALLOCATORS[allocator][0]})")
@@ -106,8 +106,8 @@ def test_preloaded(case, allocator, program, tracer, kernel_log):
 
 @pytest.mark.parametrize("level", ["tensor", "all"])
 def test_gpu(level, program, tracer):
-    """By stub libraries: the runtime asks the driver, which is one allocation, and the default has
-    it as well. What fails is none."""
+    """Stub libraries: the runtime calls the driver, which is one allocation, also by default. A failed
+    call is none."""
     report, expected, pid = traced(program, tracer, "memory_gpu", "--memory", level, "--no-calibrate",
                                    runs=2)
     check_memory(report, expected, pid)
@@ -120,7 +120,7 @@ def test_gpu(level, program, tracer):
 
 
 def test_untraced_processes_do_not_pay_for_it(program, tracer):
-    """A tracepoint of system calls makes each of them slower, for every thread of the machine."""
+    """A tracepoint of system calls would slow down every thread of the machine."""
     p = program(WORKLOADS / "memory")
     t = tracer(p.pid, *ALL)
     held = {int(number) for kind, number in bpf_objects(t.process.pid) if kind == "link"}
@@ -153,7 +153,7 @@ def test_callers_without_frame_pointers(program, tracer):
 
 
 def test_source_lines(program, tracer):
-    """The program has debug information: the line of the call is named."""
+    """The program has debug information, so the line of the call is named."""
     report, _, _ = traced(program, tracer, "memory_chain-fp", *ALL)
     source = (TOP / "tests/workloads/memory_chain.c").read_text(encoding="utf8")
     line = next(n for n, text in enumerate(source.splitlines(), 1) if "malloc(size)" in text)
@@ -161,7 +161,7 @@ def test_source_lines(program, tracer):
 
 
 def test_running_function_is_named(program, tracer):
-    """A hotspot says which traced function was running, and that function what it allocated."""
+    """A hotspot has the running traced function, and that function its allocated bytes."""
     report, _, _ = traced(program, tracer, "memory_peak", *ALL, "-F", "memory_peak:holds_*")
     (spot,) = hotspots(report, "holds_at_peak")
     assert spot["function"] == "holds_at_peak"
@@ -173,7 +173,7 @@ def test_running_function_is_named(program, tracer):
 
 @pytest.mark.long
 def test_a_million_live_blocks(program, tracer):
-    """All alive at once, in the report and bounded in the tracer; then all freed."""
+    """All live at once: complete in the report and bounded in the tracer; then all are freed."""
     p = program(WORKLOADS / "memory_many", "1000000")
     t = tracer(p.pid, *ALL)
     p.go()
@@ -186,8 +186,8 @@ def test_a_million_live_blocks(program, tracer):
 
 @pytest.mark.parametrize("ring", ["4K", "64K"])
 def test_ring_is_full(ring, program, tracer):
-    """The reader stands still while two threads allocate: what happened is counted all the same,
-    and what cannot be known is said to be a bound."""
+    """The reader is stopped while two threads allocate: counts stay exact, and other values are marked
+    as bounds."""
     p = program(WORKLOADS / "memory_threads", "2", "20000")
     t = tracer(p.pid, *ALL, "--ring-size", ring)
     with t.stopped():
@@ -208,7 +208,7 @@ def test_ring_is_full(ring, program, tracer):
 
 
 def test_a_tight_loop(program, tracer):
-    """As fast as two threads can, with a small ring: lost or not, totals are the truth."""
+    """As fast as two threads can, with a small ring: totals are exact, with or without losses."""
     p = program(WORKLOADS / "memory_threads", "2", "200000")
     t = tracer(p.pid, *ALL, "--ring-size", "64K")
     p.go()
@@ -223,8 +223,8 @@ def test_a_tight_loop(program, tracer):
 # --- beside others ---
 
 def heaptrack_costs(folder, cost):
-    """{function: cost} by heaptrack of what the functions of memory.c did. Costs: allocations,
-    temporary, leaked, peak."""
+    """{function: cost} of the functions of memory.c, from heaptrack. Costs: allocations, temporary,
+    leaked, peak."""
     (data,) = folder.glob("run.*")
     stacks = folder / f"{cost}.txt"
     subprocess.run(["heaptrack_print", "-f", data, "--flamegraph-cost-type", cost, "-F", stacks],
@@ -262,7 +262,7 @@ def test_as_heaptrack_sees_it(case, program, tracer, tmp_path):
 
 
 def test_two_tracers_at_once(program, tracer):
-    """Both exact."""
+    """Both are exact."""
     p = program(WORKLOADS / "memory_threads", "4", "2000")
     one = tracer(p.pid, *ALL)
     other = tracer(p.pid, *ALL)
@@ -274,7 +274,7 @@ def test_two_tracers_at_once(program, tracer):
 
 
 def test_replayed(program, tmp_path):
-    """A capture's report says the same, wherever it is made."""
+    """A capture's report is the same wherever it is made."""
     p = program(WORKLOADS / "memory")
     capture = tmp_path / "run.perfx"
     t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", *ALL, "-o", str(capture)],
@@ -293,7 +293,7 @@ def test_replayed(program, tmp_path):
 
 
 def test_off(program, tracer):
-    """Neither probes nor entries."""
+    """No probes and no entries."""
     report, _, _ = traced(program, tracer, "memory", "--memory", "off", "--no-calibrate", "-F",
                           "memory:leak_malloc")
     assert entries(report) == []
@@ -308,9 +308,8 @@ SITE = re.compile(r"site_\w$")
 
 @pytest.mark.long
 def test_sampled_intervals(program, tracer):
-    """The truth lies in the interval 19 times out of 20: sixteen sites, from those with less than
-    one sample to those with hundreds, twenty times over. Four standard deviations below is a
-    failure."""
+    """The true value is in the interval 19 times out of 20: sixteen sites, from less than one sample to
+    hundreds, twenty times. More than four standard deviations below that is a failure."""
     known, p = program(WORKLOADS / "memory_sites"), program(WORKLOADS / "memory_sites")
     known.go()
     truth = known.finish()
@@ -339,7 +338,7 @@ def test_sampled_intervals(program, tracer):
 
 
 def test_sampled_is_unbiased(program, tracer):
-    """Ten runs in one: the estimate is the truth within four standard deviations."""
+    """Ten runs in one: the estimate is within four standard deviations of the truth."""
     report, expected, pid = traced(program, tracer, "memory_sites", "--memory", "sampled=64k",
                                    "--no-calibrate", runs=10)
     (entry,) = entries(report)
@@ -362,7 +361,8 @@ FAILING = [pytest.param(case, allocator, marks=[pytest.mark.long] if allocator !
 
 @pytest.mark.parametrize("case, allocator", FAILING)
 def test_goes_on(case, allocator, links, program, tracer, kernel_log):
-    """bad_alloc through operator new, a new_handler that throws or jumps: by its own checks."""
+    """bad_alloc through operator new, and a new_handler that throws or jumps: the program's own checks
+    pass."""
     preload = {} if allocator == "libc" else {"LD_PRELOAD": library(allocator)}
     if preload and not preload["LD_PRELOAD"]:
         pytest.skip(f"{ALLOCATORS[allocator][1]} is not here (Debian: {ALLOCATORS[allocator][0]})")
@@ -373,7 +373,8 @@ def test_goes_on(case, allocator, links, program, tracer, kernel_log):
 
 @pytest.mark.parametrize("delay_ms", [50, 200, 500])
 def test_tracer_is_killed(delay_ms, program):
-    """SIGKILL: the program lives, its code is as it was, and the kernel holds nothing of ours."""
+    """SIGKILL: the program continues, its code is unpatched, and the kernel has no objects of the
+    tracer."""
     if not BPFTOOL:
         pytest.skip("bpftool is not installed")
     p = program(WORKLOADS / "memory_threads", "2", "1000")
@@ -423,8 +424,8 @@ def says_where(finding):
 @pytest.mark.long
 @pytest.mark.alone
 def test_growth_stands_out(program, tracer):
-    """Some 200 KiB to 2 MiB a second for 12 s, by default options: those that grow without end
-    have a finding with a rate, those that only fill their memory have none."""
+    """About 200 KiB to 2 MiB a second for 12 s, by default options: endless growth has a finding with a
+    rate, memory that only fills up has none."""
     modes = [mode for mode in GROW + HEALTHY if mode not in NEEDS or not subprocess.run(
         [PYTHON, "-c", f"import {NEEDS[mode]}"], capture_output=True).returncode]
     programs = {mode: growing_program(program, mode) for mode in modes}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tensors of the distribution's PyTorch and arrays of its NumPy, by arithmetic; who leaks."""
+"""Tensors of the distribution's PyTorch and arrays of its NumPy, by arithmetic; leaks and their
+places."""
 import subprocess
 
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Captures of a job's ranks, as two machines would have made them, become one capture by one clock."""
+"""Captures of a job's ranks, as from two machines, become one capture on one clock."""
 import json
 import os
 import re
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.alone
 
 @pytest.fixture(scope="module", name="captures")
 def record_ranks(tmp_path_factory):
-    """One capture of each of two ranks that train together, rank 1 the straggler; by one clock."""
+    """One capture for each of two ranks that train together, on one clock; rank 1 is the straggler."""
     if not has_torch(PYTHON):
         pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
     place = tmp_path_factory.mktemp("ranks")
@@ -42,13 +42,13 @@ def record_ranks(tmp_path_factory):
 
 
 def pids_by_rank(parent):
-    """Its children; the workload starts them in the order of their ranks."""
+    """Children of the launcher, which starts them in the order of their ranks."""
     children = open(f"/proc/{parent}/task/{parent}/children", encoding="utf8").read().split()
     return sorted(map(int, children))
 
 
 def shifted(path, seconds, drift_ppb=0):
-    """As another machine would have recorded it."""
+    """The capture as another machine would have recorded it."""
     out = path.with_name(f"{path.stem}-{seconds}-{drift_ppb}.perfx")
     subprocess.run([SHIFT, path, out, "node2", str(int(seconds * 1e9)), str(drift_ppb)], check=True)
     return out

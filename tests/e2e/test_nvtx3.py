@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""NVTX 3, inlined: seen where `run` may give the program a library to call; said where not."""
+"""NVTX 3, inlined: recorded if `run` can give the program a library to call; otherwise the report says
+why not."""
 import json
 import os
 import subprocess
@@ -32,7 +33,8 @@ def test_run_sees_them(tmp_path):
 
 
 def test_domains_are_apart(tmp_path):
-    """What of the second domain goes on after the first's has ended, has the work done there."""
+    """Work that continues in the second domain after the first's range has ended belongs to the
+    second."""
     _, report, _ = traced(tmp_path)
     (work,) = functions(report, "work")
     parents = {p["name"]: p["calls"] for p in work["parents"]}

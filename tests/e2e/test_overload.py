@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""More calls than the ring holds: counts and totals stay true, and the report says what it lacks."""
+"""More calls than the ring can hold: counts and totals stay exact, and the report says what is
+missing."""
 import os
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ from conftest import (WORKLOADS, check_expectations, consistent, functions, prog
                                        pytest.param("auto", "64K", marks=pytest.mark.long),
                                        pytest.param("exit", "4K", marks=pytest.mark.long)])
 def test_calls_are_exact(ring, how, program, tracer):
-    """Eight threads at once; the reader is stopped meanwhile, so that the ring is full for certain."""
+    """Eight threads at once, with the reader stopped, so that the ring is certainly full."""
     p = program(WORKLOADS / "threads", "8", "2000")
     t = tracer(p.pid, "--no-calibrate", "--ring-size", ring, "--rings", "2", "--return", how, "-F",
                "threads:{work,work_nested}")
@@ -49,8 +50,8 @@ def test_many_processes_of_many_functions_keep_their_callers(program, tracer, tm
 
 
 def test_totals_are_the_same_with_and_without_room(program, tracer):
-    """total = sum over all calls, those without a record included: bounded by the time that the
-    threads had, and by the nesting that both ways must show."""
+    """total = sum over all calls, including those without a record: bounded by the threads' time, and
+    by the nesting that both show."""
     p = program(WORKLOADS / "calls")
     t = tracer(p.pid, "--no-calibrate", "--ring-size", "4K", "-F", "calls:{outer,middle,leaf}")
     with t.stopped():
@@ -72,7 +73,7 @@ def test_totals_are_the_same_with_and_without_room(program, tracer):
 
 
 def test_no_drop_with_room(program, tracer):
-    """The same load with the usual ring: nothing is lost, and zero is what is said."""
+    """The same load with the default ring: nothing is lost, and the report says zero."""
     p = program(WORKLOADS / "threads", "8", "2000")
     t = tracer(p.pid, "--no-calibrate", "-F", "threads:{work,work_nested}")
     p.go()
@@ -84,7 +85,7 @@ def test_no_drop_with_room(program, tracer):
 
 
 def test_lossy_is_partial(program, tracer):
-    """Above 1 % of records lost the capture is partial, for the reason that is said."""
+    """Above 1 % of lost records the capture is partial, with the reason."""
     p = program(WORKLOADS / "threads", "4", "1000")
     t = tracer(p.pid, "--no-calibrate", "--ring-size", "4K", "-F", "threads:work")
     with t.stopped():
@@ -97,7 +98,7 @@ def test_lossy_is_partial(program, tracer):
 
 @pytest.fixture
 def memory_group():
-    """A memory control group of its own, and the file of its limit."""
+    """A separate memory control group, and the file of its limit."""
     for top, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
                        ("/sys/fs/cgroup", "memory.max")):
         group = pathlib.Path(top, f"perfx-{os.getpid()}")
@@ -114,7 +115,7 @@ def memory_group():
 
 
 def test_no_memory_for_a_threads_state(memory_group, program, tracer):
-    """What the kernel has no room to keep is not seen, and each such call is counted."""
+    """Calls for which the kernel has no room are counted as lost."""
     group, limit = memory_group
     p = program(WORKLOADS / "threads", "400", "10")
     t = tracer(p.pid, "--no-calibrate", "--memory", "off", "-F", "threads:work*",
@@ -134,7 +135,7 @@ def test_no_memory_for_a_threads_state(memory_group, program, tracer):
 
 @pytest.fixture
 def full_group(memory_group, tmp_path):
-    """A function by which a process enters a group at whose limit page cache has to be given up."""
+    """A function that moves a process into a group at whose limit page cache must be reclaimed."""
     group, limit = memory_group
 
     def enter():
@@ -149,7 +150,7 @@ def full_group(memory_group, tmp_path):
 
 
 def test_a_group_full_of_page_cache(full_group, program, tracer):
-    """The kernel cannot wait for room where it makes a thread's state: the tracer has made some."""
+    """The kernel cannot wait for room where it allocates a thread's state: the tracer has made room."""
     p = program(WORKLOADS / "threads", "50", "100")
     t = tracer(p.pid, "--memory", "off", "-F", "threads:work*", preexec_fn=full_group)
     p.go()

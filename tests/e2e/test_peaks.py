@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the host can do, as the user gives it: in the report, and nothing measured."""
+"""The user's values of the host's peaks are in the report, and nothing is measured."""
 import json
 import os
 import subprocess
@@ -44,7 +44,8 @@ $run cached.json -- {often} strsm_ 2>cached.log
 
 @pytest.mark.alone
 def test_not_measured_beside_a_job(tmp_path):
-    """Nothing kept and others at work: an estimate, marked so. Measured when it is asked for; then kept."""
+    """Without a stored measurement and beside other work: an estimate, marked so. Measured on request;
+    then stored."""
     (tmp_path / "rules").write_text("often:main flops = 1000000; dtype = f64\n")
     script = SCRIPT.format(perfx=PERFX, often=WORKLOADS / "often")
     job = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())]

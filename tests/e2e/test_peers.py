@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Against other tracers on the same function: the same counts, means within a few per cent; all
-of them at once, and each on its own."""
+"""Other tracers on the same function: equal counts, means within a few percent; all at once, and each
+alone."""
 import json
 import re
 import shutil
@@ -24,10 +24,11 @@ def find(tool, package):
 
 
 class Peer:
-    """A tool that prints what it saw when it is interrupted; it attaches before this returns."""
+    """A tool that prints its result when it is interrupted; the constructor returns when it is
+    attached."""
 
     def __init__(self, argv, *lines):
-        """lines: how the lines begin that it has all printed once it is attached."""
+        """lines: prefixes of all lines that it prints until it is attached."""
         self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         waiting = set(lines)
@@ -39,7 +40,7 @@ class Peer:
             waiting = {start for start in waiting if not line.startswith(start)}
 
     def stop(self):
-        """What it printed then."""
+        """Its output after the interrupt."""
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=60)
         assert self.process.returncode == 0, err
@@ -112,8 +113,7 @@ KINDS = {
 
 @pytest.fixture
 def watch():
-    """Calls of nap under these tracers, by name: what each has seen, the program's own figures
-    last."""
+    """Calls of nap as each tracer reports them; the program's own values last."""
     started = []
 
     def start(kind, pid):
@@ -152,5 +152,5 @@ def test_all_at_once(program, watch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_after_another(kind, program, watch):
-    """Each beside the program's own clock, for no two runs are disturbed alike."""
+    """Each beside the program's own clock, because no two runs are disturbed alike."""
     check_agreement(watch(program, kind))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs in containers: all of them are found by -a, each by the files of its own root, and the
-report says which is whose. Containers are made as runtimes make them, without one: namespaces of
-mounts, pids, host names and users, an overlay of one image as root, a control group."""
+"""Programs in containers: -a finds all of them, reads files from each one's root, and the report names
+their containers. Containers are made as by runtimes: namespaces of mounts, pids, host names and users,
+an overlay of one image as root, a control group."""
 import json
 import os
 import pathlib
@@ -43,7 +43,7 @@ os.execve(program, [program], {"POD_NAMESPACE": "ml", "SECRET": "not to be read"
 
 
 def make_image(image, *programs):
-    """A root with programs and the libraries that they need, where they need them."""
+    """A root with programs and the libraries that they need."""
     for folder in ("app", "proc", "etc", "tmp"):
         (image / folder).mkdir(parents=True)
     for path in programs:
@@ -124,7 +124,7 @@ def trace_all():
 
 @pytest.mark.alone
 def test_all_containers(container):
-    """Two of one image, a third that starts later: none is left out, no call counts twice."""
+    """Two of one image, and a third that starts later: none is left out, no call counts twice."""
     first, second = container(), container()
     tracer = trace_all()
     try:
@@ -153,7 +153,7 @@ def test_all_containers(container):
 
 @pytest.mark.alone
 def test_one_container_of_an_image(container, tracer):
-    """Others of the same image are left alone, though the files that they map are the same."""
+    """Others of the same image are left alone, although they map the same files."""
     one, other = container(), container()
     t = tracer(one.pid, *QUICK, "-F", "tracked:program_step", "-F", "tracked.so:*")
     one.program.go()
@@ -166,8 +166,8 @@ def test_one_container_of_an_image(container, tracer):
 
 @pytest.mark.alone
 def test_slurm_scripts(tmp_path):
-    """The scripts of docs/examples with an environment as slurmd's, without Slurm: a job that asks for
-    it is recorded from before its first task, and the capture is its user's."""
+    """The scripts of docs/examples with an environment as slurmd's, without Slurm: a job with the
+    comment is recorded from before its first task, and the capture belongs to its user."""
     scripts = TOP / "docs/examples/slurm"
     job = 4000000000 + os.getpid()
     slurm = {"SLURM_JOB_ID": str(job), "SLURM_JOB_UID": "65534", "SLURMD_NODENAME": "node1",
@@ -182,7 +182,7 @@ def test_slurm_scripts(tmp_path):
         return done.stdout
 
     def messages():
-        """Of the recorder: a service where systemd runs."""
+        """Messages of the recorder, which is a service if systemd runs."""
         log = tmp_path / "spool" / f"{job}.node1.log"
         if log.exists():
             return log.read_text()

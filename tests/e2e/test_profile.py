@@ -47,7 +47,7 @@ assert "cbrt" in str(stats)
 
 @pytest.mark.alone  # other tests fill the control group with page cache: see test_a_group_full_of_page_cache
 def test_twice_at_once():
-    """One inside the other, and two threads at the same time, each with a tracer of its own."""
+    """One inside the other, and in two threads at the same time, each with its own tracer."""
     run = run_python("""
 def outer():
     calls(10)
@@ -190,7 +190,8 @@ print(json.dumps([{name: parents(stats, name) for name in rows(stats)},
 
 
 def test_tasks_keep_their_nesting():
-    """Three tasks take turns on one thread; a plain function, called by each of them, is its task's."""
+    """Three tasks take turns on one thread; a plain function that each of them calls belongs to its
+    task."""
     callers, own = profiled("""
 @perfx.track
 def compute(): calls(1)
@@ -227,7 +228,7 @@ print(json.dumps([{name: parents(stats, name) for name in r},
 
 
 def test_a_program_that_says_when():
-    """perfx.start and perfx.stop, for a tracer that waits."""
+    """perfx.start and perfx.stop, with a tracer that waits for them."""
     counts, windows = profiled("""
 waiting = perfx.Profiler("--no-calibrate", "--wait")
 def job():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the user at a terminal sees between the command and the report: one line, written over in place."""
+"""What the user at a terminal sees between command and report: one line, rewritten in place."""
 import fcntl
 import os
 import pty
@@ -16,7 +16,7 @@ FUNCTIONS = ["--memory", "off", "-F", "exceptions:*frame"]
 
 
 def at_terminal(pid, columns=100, **environment):
-    """stderr of a trace of two seconds, on a terminal of its own; stdout is none."""
+    """stderr of a trace of two seconds, on its own terminal; stdout is not one."""
     try:
         main, secondary = pty.openpty()
     except OSError as error:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Python frames of each interpreter that this machine has: the lines that allocate, the lines that
-call traced functions, threads that wait, forked children. The workload says what is expected in its
-own lines; py-spy, where there is one, is the referee of whole stacks."""
+"""Python frames of each interpreter on this machine: the lines that allocate, the lines that call
+traced functions, waiting threads, forked children. The workload prints the expected lines; py-spy, if
+installed, is the reference for whole stacks."""
 import collections
 import ctypes.util
 import json
@@ -40,13 +40,13 @@ def version(python):
 
 
 def line_with(text):
-    """The number of the line that has the comment; a call over two lines is of its first one."""
+    """The number of the line with the comment; a call over two lines has its first line."""
     number = next(i for i, line in enumerate(LINES, 1) if text in line)
     return number - 1 if "line above" in LINES[number - 1] else number
 
 
 def name(python, function):
-    """As the release names a frame's function."""
+    """The function's name in a frame of this release."""
     return function if version(python) >= 11 else function.split(".")[-1]
 
 
@@ -78,7 +78,7 @@ def test_bytes_of_each_line(python, program, tracer):
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_order_of_frames(python, program, tracer):
-    """Python frames lie between the native ones that run them and those that they call."""
+    """Python frames are between the native frames that run them and those that they call."""
     p = program(python, SCRIPT)
     t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
     p.go()
@@ -97,7 +97,8 @@ def test_order_of_frames(python, program, tracer):
 
 
 def test_greenlets(program, tracer):
-    """Stacks that are copied away and back: whole, each with the frames of the greenlet that runs."""
+    """Stacks that are copied away and back are complete, each with the frames of the running
+    greenlet."""
     p = program("/usr/bin/python3", GREENLETS)
     t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
     p.go()  # loads the tables of what runs
@@ -134,7 +135,7 @@ def test_time_of_calls_by_line(python, program, tracer):
 
 
 def stacks_of_first_calls(capture):
-    """Perfetto's argument of that name, split into frames, without the marks of the format around it."""
+    """Perfetto's argument of that name, split into frames, without the format's marks."""
     trace = subprocess.run([PERFX, "export", capture, "-f", "perfetto"], check=True, capture_output=True).stdout
     texts = re.findall("(?:[ -~]|\u2190)+".encode(), trace)
     return [text.split(" \u2190 ") for text in map(bytes.decode, texts) if " \u2190 " in text]
@@ -142,7 +143,7 @@ def stacks_of_first_calls(capture):
 
 @pytest.mark.parametrize("stacks", ["unwind", "off"])
 def test_stack_of_first_call(stacks, program, tmp_path):
-    """One for each calling context, whatever else is recorded and however often it is called."""
+    """One stack for each calling context, independent of other records and the number of calls."""
     capture = tmp_path / "run.perfx"
     p = program("/usr/bin/python3", SCRIPT)
     with subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-F", "libz.so.1:crc32", "--memory", "off",
@@ -173,7 +174,7 @@ def test_stack_of_first_call(stacks, program, tmp_path):
 
 
 def test_deep_stacks_keep_the_outer_python_frames(tmp_path):
-    """Where the program called is known, even if native frames fill the stack on the way there."""
+    """The outer Python frames are known even if native frames fill the stack."""
     script, out = tmp_path / "deep.py", tmp_path / "report.json"
     script.write_text("import time\n"
                       "def deep(levels):\n"
@@ -195,7 +196,7 @@ def test_deep_stacks_keep_the_outer_python_frames(tmp_path):
 @pytest.mark.parametrize("python", [p if i == 0 else pytest.param(p, marks=pytest.mark.long)
                                     for i, p in enumerate(PYTHONS)])
 def test_launched(python, tmp_path):
-    """An interpreter that has not started when it is attached to; and a forked child."""
+    """An interpreter that has not started when it is attached; and a forked child."""
     script = tmp_path / "forks.py"
     script.write_text("import ctypes, os, time\n"
                       "malloc = ctypes.CDLL(None).malloc\n"
@@ -249,7 +250,7 @@ SAMPLES_A_SECOND, SECONDS_OF_SAMPLES = "333", "8"
 
 
 def py_spy_lines(pid, out):
-    """Samples by line of what computes."""
+    """Samples of computing threads, by line."""
     done = subprocess.run([PY_SPY, "record", "--pid", str(pid), "-d", SECONDS_OF_SAMPLES, "-r",
                            SAMPLES_A_SECOND, "-f", "raw", "-o", out],
                           capture_output=True, text=True, check=False)
@@ -265,7 +266,7 @@ def py_spy_lines(pid, out):
 @needs_py_spy
 @pytest.mark.parametrize("python", PYTHONS)
 def test_lines_that_compute_as_py_spy_sees_them(python, program, tmp_path):
-    """Shares of each line of a program that is all Python, within 4 points."""
+    """Shares of each line of a pure Python program, within 4 points."""
     p = program(python, SCRIPT)
     p.say("compute")
     seen = py_spy_lines(p.pid, tmp_path / "raw.txt")
@@ -284,7 +285,7 @@ def test_lines_that_compute_as_py_spy_sees_them(python, program, tmp_path):
 @pytest.mark.some(1)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_code_that_follows_other_code_at_its_address(python, tmp_path):
-    """Each piece of generated code has its own time, or has no name; none has another's."""
+    """Each piece of generated code has its own time, or no name; none has another's."""
     report = tmp_path / "report.json"
     result = subprocess.run([PERFX, "run", "--no-calibrate", "-o", str(report),
                              "--", python, str(SCRIPT.parent / "reused_code.py")],
@@ -310,8 +311,8 @@ def line_of_comment(script, comment):
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_lines_of_subinterpreters(python, program, tmp_path):
-    """Samples of threads that run a subinterpreter, made by themselves or by another thread, are at the lines that
-    it runs. Up to 3.9 nothing tells which thread that is, and they are where the main interpreter runs it."""
+    """Samples of threads that run a subinterpreter, on their own or another thread, are at its lines.
+    Up to 3.9 the thread is unknown, and they are where the main interpreter runs it."""
     p = program(python, SUBINTERPRETERS)
     p.say("compute")
     out = tmp_path / "report.json"
@@ -330,7 +331,7 @@ def test_lines_of_subinterpreters(python, program, tmp_path):
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_calls_of_subinterpreters(python, program, tmp_path):
-    """Each call belongs to the subinterpreter's line; the main interpreter's frames are around it."""
+    """Each call belongs to the subinterpreter's line, inside the main interpreter's frames."""
     p = program(python, SUBINTERPRETERS)
     capture = tmp_path / "run.perfx"
     with subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-F", "libz.so.1:crc32", "--memory", "off", "--sample",
@@ -361,7 +362,7 @@ def test_calls_of_subinterpreters(python, program, tmp_path):
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_gil_of_a_subinterpreter(python, program, tracer):
-    """Two threads of a subinterpreter that has its own GIL wait for that."""
+    """Two threads of a subinterpreter with its own GIL wait for that GIL."""
     if version(python) < 12:
         pytest.skip("this Python has one GIL for all interpreters")
     p = program(python, SUBINTERPRETERS)
@@ -402,7 +403,8 @@ while time.monotonic() < end:
 
 
 def test_an_interpreter_that_starts_while_it_is_traced(program, tracer, tmp_path):
-    """A program in C that has Python's library from the start, and runs Python seconds after it is attached to."""
+    """A C program that has Python's library from the start, and runs Python seconds after it is
+    attached."""
     (tmp_path / "embeds.c").write_text(EMBEDS)
     subprocess.run(["cc", "-o", tmp_path / "embeds", tmp_path / "embeds.c"], check=True)
     (tmp_path / "computes.py").write_text(COMPUTES)
@@ -433,7 +435,7 @@ LAYER = "def forward():\n    return sum(i * i for i in range(100000))\n"
 
 @pytest.mark.parametrize("kind", ["target", "editable", "zipapp"])
 def test_the_programs_own_line(kind, tmp_path):
-    """The verdict names the line of the program's own: pip's --target folder is a package's, while
+    """The verdict names the program's own line: pip's --target folder belongs to a package, while
     source trees (an editable install leaves an egg-info there) and archives are the program's."""
     folder = tmp_path / "libraries"
     package = folder / "vendored"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`run --python-level 1`: each call of a Python function is a range, exactly as often as the script
-makes it; also what yields, raises, recurses and runs on threads."""
+makes it; also with yield, exceptions, recursion and threads."""
 import json
 import os
 import pathlib
@@ -133,7 +133,7 @@ def test_exact_counts(python, tmp_path):
 
 
 def test_what_an_import_runs_is_left_out(python, tmp_path):
-    """At the start and in the middle of a function; what comes after it is seen again."""
+    """At the start and inside a function; later calls are traced again."""
     for name in ("early", "lazy"):
         (tmp_path / f"{name}.py").write_text(
             "def at_import():\n    return [i for i in range(3)]\n\n"
@@ -194,7 +194,7 @@ def test_only_run_can_do_it():
 
 
 def test_installed(tmp_path):
-    """The hooks are found beside the program that make install has put in place."""
+    """The hooks are found beside an installed program."""
     if not shutil.which("make"):
         pytest.skip("no make")
     # what is built as it is: other flags, a path of another spelling would build all of it anew

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ranges that programs mark: names and counts equal to what the program did (workloads/ranges.c)."""
+"""Ranges of programs: names and counts equal those of the program (workloads/ranges.c)."""
 import re
 
 import pytest
@@ -10,7 +10,7 @@ TRACED = ("-F", "ranges:{work,pushes,pops}", "--no-calibrate", "--memory", "off"
 
 @pytest.fixture
 def ranges(program, tracer):
-    """Runs a case and gives what the program expects and the report."""
+    """Runs a case; returns the program's expectations and the report."""
     def run(case, *options, runs=2, **more):
         workload = program(WORKLOADS / "ranges", case)
         trace = tracer(workload.pid, *TRACED, *options, **more)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes of one job that train together (gloo): their ranks, and for which of them the others wait."""
+"""Processes of one job that train together (gloo): their ranks, and the rank that the others wait
+for."""
 import json
 import os
 import subprocess
@@ -24,7 +25,7 @@ SECONDS = 4
 
 
 def train(count, *options):
-    """The report, and how long a step of each rank was its own by its own clock, while it was traced."""
+    """The report, and each rank's own step time by its own clock while it was traced."""
     job = subprocess.Popen([PYTHON, str(TOP / "tests/workloads/ranks.py"), str(count), *options],
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -45,7 +46,8 @@ def train(count, *options):
 
 
 def is_busy(report):
-    """Do others use more than a tenth of the machine? Then ranks also wait for CPUs, and not alike."""
+    """Whether other programs use more than a tenth of the machine: then ranks also wait for CPUs, and
+    unequally."""
     capture = report["capture"]
     share = capture["host"]["others_cpu_ns"] / (capture["duration_ns"] * capture["host"]["cpus"])
     print(f"others use {share:.0%} of the machine")
@@ -57,7 +59,8 @@ def findings(report, kind):
 
 
 def check_arrivals(report, count):
-    """Whatever held ranks up: who waits for whom adds up, and the one that comes last is waited for."""
+    """Whatever delayed the ranks: waits between ranks add up, and the others wait for the rank that
+    arrives last."""
     ranks = report["ranks"]
     (skew,) = report["skew"]
     assert all(r["collectives"] == skew["collectives"] for r in ranks)
@@ -98,7 +101,7 @@ def test_the_straggler_is_named_with_its_line(count):
 @pytest.mark.long
 @pytest.mark.usefixtures("torch")
 def test_equal_ranks_have_none():
-    """But for what CPUs of a virtual machine that are not equally fast make of them, by the ranks' own clocks."""
+    """Except for differences in the speed of a virtual machine's CPUs, by the ranks' own clocks."""
     report, own_ns = train(2)
     ranks = report["ranks"]
     assert len(ranks) == 2
@@ -122,7 +125,8 @@ time.sleep(60)
 
 
 def test_the_rank_of_a_program_that_overwrote_its_environment():
-    """As a title is written over it. Debian's python3 has the C library's `environ` in its own data."""
+    """A process title overwrites the environment. Debian's python3 has the C library's `environ` in its
+    own data."""
     environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "3"}
     program = subprocess.Popen(["/usr/bin/python3", "-c", RETITLED], env=environment, stdout=subprocess.PIPE, text=True)
     try:
@@ -141,7 +145,7 @@ def test_the_rank_of_a_program_that_overwrote_its_environment():
 
 
 def test_ranks_of_mpi():
-    """Three ranks of MPI, of which one sleeps 4 ms longer; what each has measured itself is the truth."""
+    """Three MPI ranks, of which one sleeps 4 ms longer; each rank's own measurement is the truth."""
     job = subprocess.Popen([WORKLOADS / "ranks_mpi", "3", "2", "4000"], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True)
     try:

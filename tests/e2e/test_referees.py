@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Call stacks beside their referees: native ones frame by frame beside libdw and gdb, of programs that wait
-and of such as are stopped wherever they are; Python frames beside what the program itself says of its
-threads; CPU time of lines beside the program's own clock."""
+"""Call stacks compared with references: native stacks frame by frame with libdw and gdb, of programs
+that wait or are stopped anywhere; Python frames with the program's own record of its threads; CPU time
+of lines with the program's own clock."""
 import contextlib
 import json
 import os
@@ -104,7 +104,7 @@ sys.stdin.readline()
 
 @pytest.fixture(name="script")
 def fixture_script(tmp_path):
-    """Starts a Python program, which says "ready PID"."""
+    """Starts a Python program that prints "ready PID"."""
     started = []
 
     def start(python, text):
@@ -144,8 +144,7 @@ def stopped(pid):
 
 
 def look(pid, referee):
-    """The referee's stacks of a process that stands, and when that was: a span of time in which it was
-    sampled, too."""
+    """The reference's stacks of a stopped process, and a span of time in which it was also sampled."""
     begin_ns = time.monotonic_ns()
     time.sleep(ROUNDS_SECONDS)
     end_ns = time.monotonic_ns()
@@ -155,14 +154,14 @@ def look(pid, referee):
 
 
 def is_same(sample, addresses):
-    """An instruction that Python frames stand before is recorded as a return address behind it."""
+    """An instruction that follows Python frames is recorded as the return address behind it."""
     first = {addresses[0], addresses[0] + bool(sample["python"])}
     return sample["addresses"][0] in first and sample["addresses"][1:] == addresses[1:]
 
 
 def compared(samples, looks):
-    """How many stacks are as the referee has them, and those that are not. What follows no rules may be
-    guessed by both, and is left out."""
+    """The number of stacks that equal the reference's, and the others. Frames without rules, which both
+    may guess, are left out."""
     same, different = 0, []
     for begin_ns, end_ns, stacks in looks:
         seen = {s["tid"]: s for s in samples if begin_ns < s["time_ns"] < end_ns and s["complete"]}
@@ -177,7 +176,7 @@ def compared(samples, looks):
 
 
 def assert_same_wherever_stopped(pid, r, seconds):
-    """Stops a running process again and again, `seconds` and more apart."""
+    """Stops a running process again and again, at least `seconds` apart."""
     looks = []
     for i in range(STOPS):
         time.sleep(seconds + i / 300)
@@ -210,7 +209,7 @@ def test_stopped_anywhere_as_libdw_sees_it(python, script, recording):  # noqa: 
 
 
 def test_trainer_as_libdw_sees_it(program, recording):  # noqa: F811
-    """Debian's PyTorch: operators, OpenMP's threads and autograd's."""
+    """Debian's PyTorch: operators, threads of OpenMP and autograd."""
     p = program("/usr/bin/python3", TOP / "tests/workloads/train_cnn.py", "--gate", "--quiet", "--workers", "0")
     r = recording("-p", p.pid)
     p.say("run 1000000")
@@ -241,7 +240,7 @@ def test_python_frames_as_the_program_sees_them(python, script, recording):  # n
 @pytest.mark.long
 @pytest.mark.parametrize("python", FIRST)
 def test_cpu_time_of_lines(python, script, tracer):
-    """Of ten seconds: within a fifth of what the program's own clock says."""
+    """Of ten seconds, within a fifth of the program's own clock."""
     p = script(python, LINES)
     t = tracer(p.pid, "--memory", "off", "--no-calibrate")
     say(p)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A kernel that refuses one BPF program (workloads/lib/refuse.c): what that one is for is missing, said in
-one line and in the report, and the rest is as exact as ever. Also a machine without free threads, processes or
+"""A kernel that refuses one BPF program (workloads/lib/refuse.c): its data is missing, with one line on
+stderr and in the report, and the rest is exact. Also a machine without free threads, processes or
 memory: every command ends by itself."""
 import json
 import resource
@@ -94,7 +94,7 @@ DEADLINE_S = 60  # generous: the test is that the command ends, not how fast
 
 
 def ends(monkeypatch, refused, *arguments):
-    """The command ends by itself even if a resource is refused, and says why if it failed."""
+    """The command ends by itself even if a resource is refused, and gives the reason if it failed."""
     monkeypatch.setenv("LD_PRELOAD", str(WORKLOADS / "refuse.so"))
     name, _, first = refused.partition("=")
     monkeypatch.setenv(name, first)
@@ -119,7 +119,7 @@ def test_a_flight_recorder_ends(monkeypatch, tmp_path, program, refused):
 
 @pytest.mark.parametrize("mib", [60, 100, 150, 200])
 def test_a_flight_recorder_with_little_memory_ends(tmp_path, program, mib):
-    """Limits the address space, which stacks of threads and shared tables need, too."""
+    """It limits the address space, which thread stacks and shared tables also need."""
     p = program(WORKLOADS / "calls")
     file = tmp_path / "last.perfx"
     done = run("record", "-p", p.pid, "--flight", "2s", "-d", "1s", "-F", "calls:leaf", "--no-calibrate", "-o", file,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Findings in CI: a file of rules, --fail-on, explain; what a script relies on."""
+"""Findings in CI: rules files, --fail-on, explain; the interface for scripts."""
 import json
 import pathlib
 
@@ -12,7 +12,7 @@ OWN = 'silence *\nrule Big: process cpu_share < 1000% severity high "Less."\n'
 
 @pytest.fixture
 def rules(tmp_path):
-    """Writes a file of rules, of which it returns the path."""
+    """Writes a rules file and returns its path."""
     def write(text):
         path = tmp_path / "ci.rules"
         path.write_text(text)
@@ -65,7 +65,7 @@ def test_rules_are_not_overwritten(rules):
 
 
 def test_of_a_program_that_is_started(rules):
-    """Its own failure comes first."""
+    """A failure of the program takes precedence."""
     path = rules(OWN)
     found = run("run", "--rules", path, "--fail-on", "medium", "--", "sleep", "0.5")
     assert found.returncode == 4, found.stderr

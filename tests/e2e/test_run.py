@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`perfx-trace run -- CMD`: from the first instruction, and as if nobody traced it."""
+"""`perfx-trace run -- CMD`: traced from the first instruction, and otherwise as untraced."""
 import json
 import os
 import pwd
@@ -18,7 +18,7 @@ EARLY = ["-F", "early*:{early_work,early_library_work,late_work_at_exit}"]
 
 
 def traced(tmp_path, *argv, options=(), **more):
-    """run -o FILE -- argv: what subprocess says of it, and the report."""
+    """run -o FILE -- argv: subprocess's result, and the report."""
     file = tmp_path / "report.json"
     result = subprocess.run([PERFX, "run", *QUICK, "-o", str(file), *options, "--", *map(str, argv)],
                             timeout=60, **{"capture_output": True, "text": True, **more})
@@ -29,7 +29,7 @@ def traced(tmp_path, *argv, options=(), **more):
 @pytest.mark.parametrize("name", ["early", "early-static"])
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_from_the_first_instruction(name, how, tmp_path):
-    """What runs before main, and after it, is counted: of the program and of its library."""
+    """Calls before and after main are counted, of the program and of its library."""
     result, report = traced(tmp_path, WORKLOADS / name, options=[*EARLY, "--return", how])
     assert result.returncode == 0, result.stderr
     expected = expectations(result.stdout)
@@ -54,7 +54,7 @@ def test_status_is_passed_on(argv, status, tmp_path):
 @pytest.mark.parametrize("how", ["auto", "probe"])
 @pytest.mark.parametrize("name", ["early", "early-static"])
 def test_where_a_program_begins(name, how, tmp_path):
-    """_start has no return address: what a return probe takes for it is argc."""
+    """_start has no return address: a return probe would overwrite argc."""
     result, report = traced(tmp_path, WORKLOADS / name, "7", options=["-F", "early*:_start", "--return",
                                                                       how])
     assert result.returncode == 7, result.stderr
@@ -66,7 +66,7 @@ def test_where_a_program_begins(name, how, tmp_path):
     ("directory", 126, "cannot be executed"),
 ])
 def test_what_cannot_be_started(kind, status, word, tmp_path):
-    """As a shell says it: 127 not found, 126 found but no program. No report of nothing."""
+    """As in a shell: 127 not found, 126 found but not executable. No empty report."""
     (tmp_path / "plain").write_text("no program")
     (tmp_path / "directory").mkdir()
     result, report = traced(tmp_path, tmp_path / kind)
@@ -76,7 +76,7 @@ def test_what_cannot_be_started(kind, status, word, tmp_path):
 
 
 def test_streams_are_the_programs_own(tmp_path):
-    """stdin, stdout and stderr pass through to the byte; what we say goes to stderr, in lines."""
+    """stdin, stdout and stderr pass unchanged; perfx-trace's messages go to stderr, in lines."""
     data = bytes(range(256)) * 500
     script = "cat; echo to stderr >&2"
     result, _ = traced(tmp_path, "sh", "-c", script, input=data, text=False)
@@ -88,7 +88,7 @@ def test_streams_are_the_programs_own(tmp_path):
 
 
 def test_descriptors_and_signals_are_a_fresh_programs(tmp_path):
-    """Nothing of ours leaks in: no descriptors, no signals ignored or blocked."""
+    """The program inherits no descriptors and no ignored or blocked signals."""
     script = "ls /proc/self/fd | wc -l; grep -E 'Sig(Blk|Ign)' /proc/self/status; umask; pwd"
     plain = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path)
     result, _ = traced(tmp_path, "sh", "-c", script, cwd=tmp_path)
@@ -102,7 +102,7 @@ def test_descriptors_and_signals_are_a_fresh_programs(tmp_path):
 
 
 def test_report_after_the_output_on_one_stream():
-    """Without -o the report follows what the program wrote, in the same stream."""
+    """Without -o the report follows the program's output on the same stream."""
     result = subprocess.run([PERFX, "run", *QUICK, "--", "echo", "first"], capture_output=True,
                             text=True, timeout=60)
     assert result.returncode == 0
@@ -111,7 +111,7 @@ def test_report_after_the_output_on_one_stream():
 
 
 def start_run(tmp_path, *argv, options=()):
-    """In a session of its own, as a terminal would do it: signals go to the group."""
+    """In its own session, as from a terminal: signals go to the group."""
     return subprocess.Popen([PERFX, "run", *QUICK, "-o", str(tmp_path / "report.json"), *options,
                              "--", *map(str, argv)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -144,7 +144,8 @@ def test_ctrl_c_on_a_program_that_knows_nothing_of_it(tmp_path):
 
 
 def test_duration_ends_before_the_program(tmp_path):
-    """Then the recording ends and its report is there; the program goes on, and its end is ours."""
+    """The recording ends and its report is written; the program continues, and perfx-trace ends with
+    it."""
     run = start_run(tmp_path, "sh", "-c", f"{WORKLOADS}/calls; exit 6",
                     options=["-d", "500ms", "-F", "calls:outer"])
     assert run.stdout.readline().startswith("ready ")
@@ -158,7 +159,7 @@ def test_duration_ends_before_the_program(tmp_path):
 
 
 def test_holding_the_program_is_no_wait_of_its_own(tmp_path):
-    """Until tracing has begun, the tracer keeps it stopped as a debugger does."""
+    """Until tracing begins, the tracer keeps it stopped, as a debugger does."""
     _, report = traced(tmp_path, "/bin/sleep", "0.3", options=["--off-cpu", "on"])
     blocked = [row for process in report["processes"] for row in process.get("blocked", [])]
     assert {row["reason"] for row in blocked} >= {"sleep"}
@@ -167,7 +168,7 @@ def test_holding_the_program_is_no_wait_of_its_own(tmp_path):
 
 @pytest.mark.parametrize("sent, status", [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_signals_while_the_end_is_waited_for(sent, status, tmp_path):
-    """SIGTERM is for the program, too; a second Ctrl-C leaves it running."""
+    """SIGTERM goes to the program, too; a second Ctrl-C leaves it running."""
     script = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', flush=True); input()"
     run = start_run(tmp_path, sys.executable, "-c", script, options=["--memory", "off", "-d", "200ms"])
     assert run.stdout.readline() == "ready\n"
@@ -188,7 +189,7 @@ def test_signals_while_the_end_is_waited_for(sent, status, tmp_path):
 
 
 def test_children_of_the_program(tmp_path):
-    """A launcher like torchrun: the work is done by a program that its child executes."""
+    """A launcher like torchrun: its child executes the program that does the work."""
     run = start_run(tmp_path, "sh", "-c", f"{WORKLOADS}/calls; exit 4", options=["-F", "calls:outer"])
     assert run.stdout.readline().startswith("ready ")
     time.sleep(1)  # until the tracer has seen the file
@@ -210,7 +211,7 @@ USER_SCRIPT = ("import json, os, sys; print(json.dumps({'uid': os.getuid(), 'gid
 
 
 def caller_environment(tmp_path):
-    """An unprivileged user's shell with a virtual environment: a python3 of its own by PATH."""
+    """An unprivileged user's shell with a virtual environment, whose python3 is in PATH."""
     nobody = pwd.getpwnam("nobody")
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
@@ -235,8 +236,8 @@ def check_user(result, user, environment, cwd):
 
 
 def test_user_as_sudo_leaves_it(tmp_path):
-    """Simulated, so that it runs where sudo is not installed: a shell with the user's environment
-    starts us with a clean one, with SUDO_UID and SUDO_GID set, as sudo does."""
+    """Simulated, because sudo may not be installed: a shell with the user's environment starts
+    perfx-trace with a clean one and with SUDO_UID and SUDO_GID, as sudo does."""
     nobody, environment = caller_environment(tmp_path)
     inner = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"SUDO_UID={nobody.pw_uid}",
              f"SUDO_GID={nobody.pw_gid}", "HOME=/root", PERFX, "run", *QUICK, "-f", "json",
@@ -252,7 +253,7 @@ def test_user_as_sudo_leaves_it(tmp_path):
                                                 (["--user"], "nobody", pwd.getpwnam("nobody").pw_dir),
                                                 (["--as-root"], "root", "/root")])
 def test_user_in_a_root_shell(options, uid, home, tmp_path):
-    """sudo -s: only what sudo made is left of the environment, but HOME and the names are the user's."""
+    """sudo -s: the environment is that of sudo, except HOME and the names, which are the user's."""
     nobody = pwd.getpwnam("nobody")
     environment = {"PATH": "/usr/bin:/bin", "SUDO_UID": str(nobody.pw_uid), "SUDO_GID": str(nobody.pw_gid),
                    "HOME": "/root", "USER": "root", "LOGNAME": "root"}
@@ -265,7 +266,8 @@ def test_user_in_a_root_shell(options, uid, home, tmp_path):
 
 
 def test_user_by_sudo_itself(tmp_path):
-    """root calls sudo, which needs no rule for that: the user stays, the environment comes back."""
+    """root calls sudo, which needs no rule for that: the user stays the same, the environment is
+    restored."""
     sudo = shutil.which("sudo")
     if not sudo:
         pytest.skip("sudo is not installed: simulated in test_user_as_sudo_leaves_it")
@@ -287,14 +289,14 @@ def test_user_without_sudo_is_who_we_are(tmp_path):
 
 
 def test_many_short_programs(tmp_path):
-    """Programs that end at once, again and again: no hang, no lost status."""
+    """Programs that end at once, again and again: nothing hangs, and no status is lost."""
     for status in range(5):
         result, _ = traced(tmp_path, "sh", "-c", f"exit {status}")
         assert result.returncode == status, result.stderr
 
 
 def ended_facts(tmp_path, *options):
-    """The workload 'ended', for a second of CPU time: its own account and the processes by name."""
+    """The workload 'ended', for a second of CPU time: its own account, and the processes by name."""
     result, report = traced(tmp_path, WORKLOADS / "ended", "1", options=options)
     assert result.returncode == 0, result.stderr
     parent, child = sorted(report["processes"], key=lambda process: process["start_ns"])
@@ -304,8 +306,8 @@ def ended_facts(tmp_path, *options):
 @pytest.mark.some(1)
 @pytest.mark.parametrize("duration", [(), ("-d", "900ms")])
 def test_facts_of_what_has_ended(duration, tmp_path):
-    """Memory, times and names of a program, its thread and its child: known to their ends, and the
-    same where the recording ends before the program. The kernel counts CPU time by ticks of 4 ms."""
+    """Memory, times and names of a program, its thread and its child are known until their ends, and
+    equal if the recording ends before the program. The kernel counts CPU time by ticks of 4 ms."""
     truth, parent, child = ended_facts(tmp_path, *duration)
     assert parent["rss_peak_bytes"] == pytest.approx(truth["peak_kib"] << 10, abs=1 << 20)
     assert child["rss_peak_bytes"] == pytest.approx(truth["child_kib"] << 10, abs=1 << 19)
@@ -330,8 +332,8 @@ while time.monotonic() < end:
 
 
 def test_the_same_is_found_cut_or_to_the_end(tmp_path):
-    """Of a program that keeps memory and sleeps; at its exit the interpreter frees all that it kept. Its sleep is its
-    pace, and low beside that."""
+    """A program that keeps memory and sleeps; at its exit the interpreter frees all memory. Its sleep
+    is its pace, and low in comparison."""
     script = tmp_path / "grows.py"
     script.write_text(GROWS)
     found = {}
@@ -390,7 +392,8 @@ LAUNCHERS = {
 
 
 def job_and_first_finding(folder, launcher):
-    """The process with findings, and its first one that is not about the other programs of a busy machine."""
+    """The process with findings, and its first finding that is not about other programs of a busy
+    machine."""
     busy = folder / "busy.py"
     busy.write_text(BUSY)
     _, report = traced(folder, *LAUNCHERS[launcher]([sys.executable, str(busy)]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Samples by the clock: shares of CPU time that the program knows, threads that stand where they say,
-and what sampling leaves alone."""
+"""Samples by the clock: shares of CPU time that the program knows, positions of threads, and the
+absence of side effects."""
 import collections
 import json
 import os
@@ -18,7 +18,7 @@ QUIET = ["--memory", "off", "--host-level", "0", "--no-calibrate"]
 
 
 class Recording:
-    """perfx-trace record; its samples when it has ended."""
+    """perfx-trace record; its samples after the end."""
 
     def __init__(self, path, *options):
         argv = [PERFX, "record", "-d", "120", "-o", path, *QUIET, *options]
@@ -27,7 +27,7 @@ class Recording:
         self.lines = until_attached(self.process)
 
     def stop(self):
-        """The samples, and what ends them."""
+        """The samples, and the END record."""
         if self.process.poll() is None:
             self.process.send_signal(2)
         return self.end()
@@ -59,8 +59,8 @@ def recording(tmp_path):
 
 
 def on_cpu_ns(samples, functions, frames=2):
-    """Time on a CPU with one of the functions among the first frames, by function. What is inlined
-    into one is a frame."""
+    """Time on a CPU with one of the functions among the first frames, by function. Inlined functions
+    are frames."""
     found = collections.Counter()
     for s in samples:
         if s["state"] == ON_CPU:
@@ -75,8 +75,8 @@ def on_cpu_ns(samples, functions, frames=2):
     pytest.param("shares-fp", "called", 3, 4, marks=pytest.mark.long),
 ])
 def test_shares_of_cpu_time(name, case, frames, points, program, recording):
-    """60, 30 and 10 %, also of a program whose period is the interval between samples (17 points off where
-    they have one period); in sum what the program used, within a tenth."""
+    """60, 30 and 10 %, also for a program whose period is the sampling interval (17 points off if both
+    have one period); the sum is the program's CPU time within a tenth."""
     p = program(WORKLOADS / name, case)
     r = recording("-p", p.pid)
     p.go(16)  # of 1,600 samples four points are more than three standard errors
@@ -95,7 +95,7 @@ def test_shares_of_cpu_time(name, case, frames, points, program, recording):
 
 
 def test_io_uring(program, recording):
-    """The kernel's workers are threads of their own name, without a stack; who waits for them is in
+    """The kernel's workers are separate threads without a stack; a thread that waits for them is in
     io_uring_enter."""
     p = program(WORKLOADS / "io_workers")
     r = recording("-p", p.pid)
@@ -112,9 +112,9 @@ def test_io_uring(program, recording):
 
 
 def test_libraries_in_turn_at_one_address(program, recording):
-    """A sample is what lay at its addresses then: 67 and 33 %, each within 5 points (four standard errors),
-    nothing unknown. Calls are counted once their file is known, after its first load: a turn of both takes
-    21 ms, and the report says how late it was."""
+    """A sample has the library that was at its addresses then: 67 and 33 %, each within 5 points (four
+    standard errors), nothing unknown. Calls count once their file is known, after its first load: a
+    turn of both takes 21 ms, and the report says how late it was."""
     p = program(WORKLOADS / "turns")
     r = recording("-p", p.pid, "-F", "turn_?.so:turn_?", "--sample", "499")
     p.go(3)
@@ -136,7 +136,7 @@ def test_libraries_in_turn_at_one_address(program, recording):
 
 
 def test_a_goroutine(program, recording):
-    """It reaches its start although nothing has called that, and no table describes either."""
+    """Its stack reaches its start, although nothing calls that, and no table describes either."""
     p = program(WORKLOADS / "goroutine", "spins")
     r = recording("-p", p.pid)
     p.go(2)
@@ -150,7 +150,7 @@ def test_a_goroutine(program, recording):
 
 @pytest.mark.parametrize("trusted", [True, False])
 def test_generated_code(program, recording, trusted):
-    """It has the name that the process's own /tmp/perf-PID.map gives it; somebody else's gives none."""
+    """Its name comes from the process's own /tmp/perf-PID.map; a file of another user is ignored."""
     p = program(WORKLOADS / "generated")
     names = pathlib.Path(f"/tmp/perf-{p.pid}.map")
     if not trusted:
@@ -209,8 +209,8 @@ def test_code_that_the_kernel_provides(tmp_path, recording):
 
 @pytest.mark.alone  # beside other programs a thread whose wait has ended waits for a CPU, which is true
 def test_threads_that_wait(program, recording):
-    """Each is met in each round, with its reason and where it stands; so is the main thread, which
-    reads its standard input. Time that they stand for is that of the recording."""
+    """Each is sampled in each round, with its reason and its place; so is the main thread, which reads
+    its standard input. Together samples stand for the time of the recording."""
     p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid)
     p.go(6)
@@ -241,7 +241,7 @@ def test_no_samples(program, recording):
 
 @pytest.mark.long
 def test_two_tracers(program, recording):
-    """Each has all samples; that the one ends does not concern the other."""
+    """Each has all samples; the end of one does not affect the other."""
     p = program(WORKLOADS / "shares", "leaf")
     first, second = recording("-p", p.pid), recording("-p", p.pid, "--sample", "200")
     p.go(2)
@@ -256,8 +256,7 @@ def test_two_tracers(program, recording):
 
 
 def test_children_and_short_threads(program, recording):
-    """Processes and threads by the hundred, each for a moment: nobody is harmed, and each process's
-    samples are its own."""
+    """Hundreds of short processes and threads: no harm, and each process has its own samples."""
     p = program(WORKLOADS / "lifecycle", "helpers")
     r = recording("-p", p.pid, "--sample", "1000")
     p.go(10)
@@ -268,7 +267,7 @@ def test_children_and_short_threads(program, recording):
 
 
 def test_before_the_window(program, recording):
-    """--wait, and the program never says start: nothing is sampled."""
+    """--wait, and the program never calls start: there are no samples."""
     p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid, "--wait")
     p.go(1)
@@ -282,7 +281,7 @@ def descriptors(pid):
 
 
 def test_interrupted(program, recording):
-    """Ctrl-C in the midst of it all: what was sampled until then is there."""
+    """Ctrl-C in the middle: the samples until then are complete."""
     p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid, "--sample", "1000")
     assert wait_for(lambda: descriptors(r.process.pid).count("anon_inode:bpf_link") > 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perfx-trace serve: what is scraped while a program runs equals what the program says of itself; a page
-in a browser; reports and captures of the last seconds; clients that mean harm."""
+"""perfx-trace serve: metrics of a running program equal the program's own counts; a page in a browser;
+reports and captures of the last seconds; hostile clients."""
 import http.client
 import json
 import os
@@ -25,7 +25,7 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Server:
-    """perfx-trace serve on a port of its own, recording when this returns."""
+    """perfx-trace serve on its own port; it is recording when the constructor returns."""
 
     def __init__(self, *options, listen="127.0.0.1:0", **popen):
         self.process = subprocess.Popen([PERFX, "serve", "--listen", listen, "--max-overhead", "off", *map(str, options)],
@@ -65,7 +65,7 @@ class Server:
                    if labels["function"] == function)
 
     def catch_up(self):
-        """Waits for a snapshot of what has been done until now: the second one from here."""
+        """Waits for a snapshot of everything until now: the second one from here."""
         def recorded():
             return self.metrics()["perfx_capture_duration_seconds"][0][1]
 
@@ -73,7 +73,7 @@ class Server:
         assert wait_for(lambda: numbers.add(recorded()) or len(numbers) > 2)
 
     def raw(self, data, timeout=30):
-        """What comes back for these bytes, until the other side closes."""
+        """The response to these bytes, until the other side closes."""
         with socket.create_connection(self.address, timeout=timeout) as s:
             try:
                 s.sendall(data)
@@ -120,7 +120,7 @@ def serve():
 
 @pytest.fixture
 def calls(program, serve):
-    """The workload, and a server of its calls."""
+    """The workload, and a server that counts its calls."""
     traced = program(WORKLOADS / "calls")
     return traced, serve("-p", traced.pid, "-F", "calls:*")
 
@@ -149,7 +149,7 @@ def test_counts_are_exact_over_the_life_of_a_program(calls):
 
 @pytest.mark.parametrize("end", ["server", "program"])
 def test_the_final_totals_are_answered(end, calls):
-    """The final totals include the last second, of which there was no snapshot."""
+    """The final totals include the last second, for which there was no snapshot."""
     traced, server = calls
     server.metrics()
     traced.go(2)
@@ -230,7 +230,7 @@ def free_port():
 @pytest.mark.long
 @pytest.mark.skipif(not PROMETHEUS, reason="no promtool here (Debian's package prometheus)")
 def test_prometheus_counts_the_same(calls, tmp_path):
-    """It scrapes for a minute, while the program makes calls now and then."""
+    """It scrapes for a minute, while the program makes calls from time to time."""
     traced, server = calls
     port = free_port()
     (tmp_path / "p.yml").write_text(SCRAPES % server.authority)
@@ -305,7 +305,7 @@ def many(tmp_path_factory):
 
 @pytest.mark.long
 def test_functions_and_processes_are_bounded(many, program, serve):
-    """All calls are in the sum, whichever function has a series of its own."""
+    """The sum has all calls, whether or not a function has its own series."""
     traced = program(many)
     server = serve("-p", traced.pid, "-F", "many:many_*")
     traced.go(3)
@@ -495,7 +495,7 @@ def test_requests_leave_nothing_behind(calls, count):
 
 @pytest.mark.long
 def test_slow_clients_are_shown_out(calls):
-    """They send a byte now and then, so that they are never idle for long."""
+    """They send a byte from time to time, so they are never idle for long."""
     _, server = calls
     assert wait_for(lambda: server.get("/metrics")[0] == 200)
     before = server.descriptors()
@@ -530,7 +530,7 @@ def test_slow_clients_are_shown_out(calls):
 @pytest.mark.skipif(not CHROMIUM, reason="no chromium here")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_lives(calls, scheme):
-    """Charts and tables of this recording, in both schemes; only this server is asked."""
+    """Charts and tables of this recording, in both color schemes; only this server gets requests."""
     traced, server = calls
     traced.go(2)
     assert wait_for(lambda: server.calls("outer") == 2000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Call stacks of programs without frame pointers, whose chains of calls are known."""
+"""Call stacks of programs without frame pointers, with known chains of calls."""
 import collections
 import re
 
@@ -36,7 +36,7 @@ def chain(hotspot):
 
 
 def follow(program, tracer, *options, link=None, ways=WAYS):
-    """Traces every way twice, and checks that each was followed. The process of the report."""
+    """Traces each path twice, and checks that its stack is complete. Returns the report's process."""
     p = program(WORKLOADS / "stacks")
     t = tracer(p.pid, *OPTIONS, *options, link=link)
     p.go()  # loads the tables of what runs
@@ -70,8 +70,8 @@ def test_known_chains(link, links, program, tracer):
 
 @pytest.mark.alone  # return probes of another tracer on libc are made in this program too, which ends it
 def test_return_probes_on_the_way(program, tracer):
-    """They have replaced return addresses on the stack. What a handler with a stack of its own
-    allocates is lost then: its return probes would end the program."""
+    """They have replaced return addresses on the stack. Allocations of a handler on its own stack are
+    lost then, because its return probes would end the program."""
     ways = [way for way in WAYS if way[0] != "on_signal"]
     process = follow(program, tracer, "--return", "probe", "-F", "stacks:calls_*", "-F",
                      "stacks:every_way", "-F", "stacks:sorts", "-F", "stacks_far.so:far_away",

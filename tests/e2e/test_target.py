@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which processes are traced, in which state they may be, and where their code may come from."""
+"""Which processes are traced, in which states they may be, and where their code may come from."""
 import ctypes
 import json
 import os
@@ -27,7 +27,8 @@ def pids_of(report):
 
 @pytest.mark.parametrize("link, how", [("session", "auto"), ("multi", "exit"), ("perf", "auto"), ("single", "exit")])
 def test_what_was_left_before_the_end_does_not_run_still(link, how, links, program, tracer):
-    """Nothing follows the jump on its thread. Calls that are waiting, or computing, do run still."""
+    """The frames above the jump are no longer open on its thread. Waiting and computing calls still
+    are."""
     if link not in links:
         pytest.skip(f"this kernel has no {link} links")
     p = program(WORKLOADS / "longjmp", "last")
@@ -43,7 +44,7 @@ def test_what_was_left_before_the_end_does_not_run_still(link, how, links, progr
 # --- choice ---
 
 def test_a_file_that_was_seen_before_has_the_same_plan():
-    """What was kept of big files leads to the same functions, sites and costs as a search of all
+    """The cached facts of large files lead to the same functions, sites and costs as a search of all
     their symbols."""
     with subprocess.Popen([sys.executable, "-c", "import ssl, sqlite3; print(flush=True); input()"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
@@ -71,8 +72,8 @@ $run <{tmp}/go && stat -c '%n %i %s' perfx-trace/features perfx-trace/calibratio
 
 
 def test_what_the_kernel_can_do_is_tried_once(tmp_path):
-    """It is kept, as is the cost of a hit. A file that is damaged, or that others could have written, is
-    made anew."""
+    """The result is cached, as is the cost of a hit. A file that is damaged or that other users could
+    have written is replaced."""
     (tmp_path / "go").write_text("go\n")
     script = KEPT.format(perfx=PERFX, calls=WORKLOADS / "calls", tmp=tmp_path)
     result = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=120)
@@ -85,7 +86,7 @@ def test_what_the_kernel_can_do_is_tried_once(tmp_path):
 
 
 def test_by_name(program, tracer, tmp_path):
-    """Exactly that name, of the file or of the thread: not those that only begin like it."""
+    """Exactly that name, of the file or the thread, and not names that only begin with it."""
     name = f"perfx-t{os.getpid() % 100000}"
     for file in (name, name[:-1], name + "x"):
         shutil.copy(WORKLOADS / "calls", tmp_path / file)
@@ -116,7 +117,7 @@ def test_several_pids(spelling, program, tracer):
 
 
 def test_more_functions_than_room_was_made_for(program, tracer, tmp_path):
-    """Tables are made before it is known how much is planned: for more than fits they are made anew."""
+    """Tables are made before the size of the plan is known, and made again if it does not fit."""
     shutil.copy(WORKLOADS / "calls-static", tmp_path / "calls-again")
     a, b = program(WORKLOADS / "calls-static"), program(tmp_path / "calls-again")
     t = tracer(f"{a.pid},{b.pid}", *QUICK, "--return", "exit", "--memory", "off", "-F", "calls-*:*")
@@ -142,8 +143,8 @@ def test_a_thread_is_its_process(program, tracer):
 
 @pytest.mark.alone
 def test_the_whole_machine(program):
-    """-a: everybody with annotations, those that start later as well, each a process of its own; nobody
-    else. Other processes of this machine may be of interest too: they are let be."""
+    """-a: every annotated program, also those that start later, each a separate process; no others.
+    Other processes of this machine may qualify too and are ignored."""
     early = program(WORKLOADS / "tracked")
     other = program(WORKLOADS / "tracked-stripped")
     nothing = program(WORKLOADS / "calls")
@@ -183,7 +184,7 @@ def test_no_children(program, tracer):
 
 @pytest.mark.parametrize("follow", [True, False])
 def test_children_that_exist_already(follow, tracer):
-    """As torchrun's: the parent was there first, its child does the work."""
+    """As with torchrun: the parent was there first, and its child does the work."""
     parent = subprocess.Popen(
         ["sh", "-c", f'"{WORKLOADS}/calls"; :'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, bufsize=1)
@@ -203,8 +204,8 @@ def test_children_that_exist_already(follow, tracer):
 
 @pytest.mark.parametrize("untraced_ends", [True, False])
 def test_a_file_that_others_map(untraced_ends, program, tracer):
-    """It gets links by process. What a child calls before it has its own is not seen, which is said;
-    nothing is counted twice, also when the file is nobody else's any more."""
+    """It gets links by process. Calls of a child before it has its own links are missing, and the
+    report says so; nothing counts twice, also when no other process maps the file any more."""
     stranger = program(WORKLOADS / "fork")
     p = program(WORKLOADS / "fork")
     t = tracer(p.pid, *QUICK, "-F", "fork:work")
@@ -236,7 +237,7 @@ def test_target_ends_by_itself(program, tracer):
 
 
 def test_target_is_killed(program, tracer):
-    """What there is is written, and said to be partial; exit 3."""
+    """The recorded part is written and marked partial; exit 3."""
     p = program(WORKLOADS / "calls")
     t = tracer(p.pid, *OUTER)
     p.go()
@@ -249,7 +250,7 @@ def test_target_is_killed(program, tracer):
 
 @pytest.mark.parametrize("delay_ms", [0, 20, 60, 120, 180, 250])
 def test_target_vanishes_during_attach(delay_ms, program):
-    """Killed at any moment of the way in: an end with a documented status and a line or a report."""
+    """Killed at any moment of attaching: the end has a documented status, and a message or a report."""
     p = program(WORKLOADS / "calls")
     t = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "5", "-f", "json", *OUTER],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -267,7 +268,7 @@ def test_target_vanishes_during_attach(delay_ms, program):
 
 @pytest.mark.parametrize("delay_ms", [60, 250, 800])
 def test_a_zombie_is_not_waited_for(delay_ms, program):
-    """As above, by a target whose parent does not ask what became of it."""
+    """As above, with a target whose parent does not wait for it."""
     p = program(WORKLOADS / "calls")
     t = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", "-f", "json", *OUTER],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -282,7 +283,7 @@ def test_a_zombie_is_not_waited_for(delay_ms, program):
 
 @pytest.mark.parametrize("what", ["deleted", "replaced", "renamed"])
 def test_file_is_no_longer_there(what, program, tracer, tmp_path):
-    """The running code is traced, whatever is under its name now."""
+    """The running code is traced, whatever file has its name now."""
     path = tmp_path / "calls"
     shutil.copy(WORKLOADS / "calls", path)
     p = program(path)
@@ -302,7 +303,7 @@ def test_file_is_no_longer_there(what, program, tracer, tmp_path):
 
 
 def test_library_is_replaced(program, tracer, tmp_path):
-    """As an upgrade of a package does it under a running program."""
+    """As by an upgrade of a package under a running program."""
     for name in ("tracked", "tracked.so"):
         shutil.copy(WORKLOADS / name, tmp_path / name)
     p = program(tmp_path / "tracked")
@@ -323,7 +324,7 @@ def unshare(*argv):
 
 
 def test_other_mount_namespace(tracer, tmp_path):
-    """A container's root: the path that maps shows does not exist outside; a decoy does."""
+    """A container's root: the path in maps does not exist outside, but a decoy does."""
     prefix = unshare("-m", "--propagation", "private")
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -343,7 +344,7 @@ def test_other_mount_namespace(tracer, tmp_path):
 
 
 def test_other_root(tracer, tmp_path):
-    """chroot: names, separate debug file included, are looked for in the target's own root."""
+    """chroot: names, also of a separate debug file, are searched in the target's own root."""
     if not shutil.which("chroot"):
         pytest.skip("chroot is not installed")
     shutil.copy(WORKLOADS / "calls-static", tmp_path / "program")
@@ -359,7 +360,7 @@ def test_other_root(tracer, tmp_path):
 
 
 def test_other_pid_namespace(tracer):
-    """Its own pid in there is 1 or so; the one that we are given, and report, is ours."""
+    """Its own pid inside is 1 or so; perfx-trace accepts and reports the outer one."""
     prefix = unshare("-p", "-f", "--kill-child")
     p = Program(*prefix, WORKLOADS / "calls")
     assert p.pid < 100
@@ -378,7 +379,7 @@ def test_other_pid_namespace(tracer):
 
 
 def test_from_inside_a_pid_namespace(program):
-    """Pids there are not those that the kernel reports: said, not traced wrongly."""
+    """Pids inside differ from those that the kernel reports: an error instead of a wrong trace."""
     prefix = unshare("-p", "-f", "--kill-child")
     p = program(WORKLOADS / "calls")
     result = subprocess.run([*prefix, PERFX, "-p", str(p.pid)], capture_output=True, text=True)
@@ -451,7 +452,7 @@ def test_debug_file_by_build_id(program, tracer, tmp_path):
 
 
 def test_what_names_stand_for(program, tracer):
-    """Overloads are rows of their own, aliases one row, an IFUNC is said."""
+    """Overloads are separate rows, aliases one row; an IFUNC is reported."""
     p = program(WORKLOADS / "names")
     t = tracer(p.pid, *QUICK, "-F", "names:shapes::area", "-F",
                "names:{one_function,another_name,__internal_name,picked,chosen}")
@@ -468,7 +469,7 @@ def test_what_names_stand_for(program, tracer):
 
 
 def test_aliases_of_libc(program, tracer):
-    """malloc and __libc_malloc are one function at one address: one row, its calls once."""
+    """malloc and __libc_malloc are one function at one address: one row, and calls count once."""
     p = program(WORKLOADS / "names")
     t = tracer(p.pid, *QUICK, "-F", "libc.so*:{malloc,__libc_malloc,free,__libc_free}")
     p.go(4)
@@ -505,7 +506,7 @@ CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETUID = 1, 2, 7
 
 
 def without(*capabilities):
-    """Root as a file system sees it that does not trust root (root_squash, FUSE)."""
+    """Root as seen by a file system that does not trust root (root_squash, FUSE)."""
     PR_CAPBSET_DROP = 24
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -540,7 +541,7 @@ def test_file_that_root_may_not_read(private_program, tracer):
 
 
 def test_file_that_nobody_may_read_for_us(private_program):
-    """The message names it, and the reason: not that there is no such function."""
+    """The message names the file and the reason, instead of a missing function."""
     result = run("probes", "-p", private_program.pid, "-F", "calls:no_such",
                  preexec_fn=without(CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETUID))
     assert result.returncode == 2

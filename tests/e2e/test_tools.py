@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Exports with ranges and steps, read by the programs that they are for, as far as those are here. A
-Python with HolisticTraceAnalysis, pandas or prometheus_client may be named by TOOLS_PYTHON."""
+"""Exports with ranges and steps, read by the installed ones of their target programs. TOOLS_PYTHON may
+name a Python with HolisticTraceAnalysis, pandas or prometheus_client."""
 import collections
 import csv
 import functools
@@ -29,7 +29,7 @@ APART = 8
 
 @functools.cache
 def python_with(module):
-    """A Python that has it, or None."""
+    """A Python with this package, or None."""
     candidates = [os.environ.get("TOOLS_PYTHON"), sys.executable,
                   os.path.join(os.environ.get("ML_VENV", "/nonexistent"), "bin", "python")]
     for python in filter(None, candidates):
@@ -44,7 +44,7 @@ def needs(module):
 
 
 def asked(module, script, *argv):
-    """What a script prints, as JSON."""
+    """A script's output, as JSON."""
     result = subprocess.run([python_with(module), "-W", "ignore", "-c", script, *map(str, argv)],
                             capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr[-3000:]
@@ -93,7 +93,7 @@ def exported(capture, form, suffix):
 
 
 def slices(path):
-    """(track's name, slice's name, begin, end) as Perfetto makes them: by time, ends first come first."""
+    """(track's name, slice's name, begin, end) as in Perfetto: by time, ends first."""
     text = decoded(path.read_bytes(), "Trace", "perfetto.proto")
     tracks, names, events, found, open_ones = {}, {}, [], [], collections.defaultdict(list)
     for packet in text.split("packet {")[1:]:
@@ -116,7 +116,7 @@ def slices(path):
 
 @needs_protoc
 def test_perfetto(capture):
-    """Every range as long as it was, on its thread's track or on one of its own; the steps on theirs."""
+    """Every range has its length, on its thread's track or on its own; steps are on theirs."""
     found = slices(exported(capture, "perfetto", ".pftrace"))
     steps = [(name, end - start) for track, name, start, end in found if track == "Steps"]
     assert steps == [(f"Step {i + 1}", (160 if i == 6 else 100) * MS) for i in range(WHOLE)]
@@ -134,7 +134,7 @@ def test_perfetto(capture):
 
 @needs("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 def test_perfetto_by_its_own_schema(capture):
-    """Perfetto's message types know every field, and say by its names what we meant."""
+    """Perfetto's message types know every field, with the intended meaning."""
     found = asked("perfetto.protos.perfetto.trace.perfetto_trace_pb2", """
 import json, sys
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -165,7 +165,7 @@ print(json.dumps([sum(map(unknown, trace.packet)), counts, steps]))
 
 
 def assert_nested(events):
-    """What is on a tid lies in or beside what else is there."""
+    """Slices of a tid are nested or disjoint."""
     by_tid = collections.defaultdict(list)
     for e in events:
         by_tid[e["tid"]].append((round(e["ts"] * 1000), -round((e["ts"] + e["dur"]) * 1000)))
@@ -191,7 +191,7 @@ def test_chrome_nests(capture):
 @pytest.mark.some(2)
 @pytest.mark.parametrize("case", ["nested", "unbalanced", "threads", "train", "deep"])
 def test_ranges_of_a_program(case, program, tmp_path):
-    """Each call and range that has a time, and each step, once; all nested, however they overlapped."""
+    """Each call and range with a time, and each step, once; all nested, however they overlapped."""
     p, file = program(WORKLOADS / "ranges", case), tmp_path / "run.perfx"
     tracer = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--no-calibrate", "--memory", "off",
                                "-F", "ranges:{work,pushes,pops}", "-o", str(file)],
@@ -221,7 +221,7 @@ def test_ranges_of_a_program(case, program, tmp_path):
 
 @needs("hta")
 def test_holistic_trace_analysis(capture):
-    """Its steps are ours, its events belong to them."""
+    """Its steps are those of the report, and its events belong to them."""
     path = exported(capture, "chrome", ".pt.trace.json")
     found = asked("hta", """
 import json, sys
@@ -268,7 +268,7 @@ print(json.dumps([dict(zip(kinds["kernel_type"], map(float, kinds["sum"]))),
 
 @pytest.mark.skipif(not shutil.which("go"), reason="no go here, and so no go tool pprof")
 def test_pprof(capture):
-    """Time by function, and the steps' time by what it went into."""
+    """Time by function, and the steps' time by phase."""
     path = exported(capture, "pprof", ".pb.gz")
 
     def top(index):
@@ -299,7 +299,7 @@ def test_speedscope(capture):
 
 @needs("prometheus_client")
 def test_openmetrics(capture):
-    """By the strict reader of the format."""
+    """Read by the format's strict parser."""
     found = asked("prometheus_client", """
 import json, sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
@@ -321,8 +321,8 @@ PROMTOOL = shutil.which("promtool")
 
 @pytest.mark.skipif(not PROMTOOL, reason="no promtool here (Debian's package prometheus)")
 def test_promtool(capture):
-    """It reads the older text format, where the help of a counter belongs to the name with _total; it has
-    nothing else to say."""
+    """It reads the older text format, in which the help of a counter belongs to the name with _total;
+    it has no other complaint."""
     result = subprocess.run([PROMTOOL, "check", "metrics"], capture_output=True, text=True,
                             input=exported(capture, "openmetrics", ".prom").read_text())
     assert result.returncode in (0, 3), result.stderr

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perfx-trace top: what is on the screen, in a terminal that tmux keeps, and that nothing of it stays there."""
+"""perfx-trace top: the contents of its screen, in a terminal of tmux, and the restored terminal
+afterwards."""
 import json
 import os
 import re
@@ -18,7 +19,7 @@ KEYS = "h Help  Tab View"  # of the last line
 
 @pytest.fixture
 def ticks():
-    """Its functions are called at known rates."""
+    """A workload whose functions are called at known rates."""
     p = Program(WORKLOADS / "ticks")
     yield p
     if p.process.poll() is None:
@@ -27,7 +28,7 @@ def ticks():
 
 
 class Screen:
-    """A terminal, with a shell in it."""
+    """A terminal with a shell."""
 
     def __init__(self, place, width, height):
         self.place = place
@@ -63,11 +64,12 @@ class Screen:
         return self.text()
 
     def is_left(self):
-        """The program's own screen is left, its cursor can be seen, and keys are as they were."""
+        """The alternate screen is closed, the cursor is visible, and keys are as before."""
         return self.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{keypad_cursor_flag}") == "0 1 0\n"
 
     def top(self, pid, *options):
-        """Starts top; the shell says how it ended, and what the terminal's settings are before and after."""
+        """Starts top; the shell prints its exit status, and the terminal's settings before and
+        after."""
         argv = " ".join([PERFX, "top", "-p", str(pid), *OPTIONS, *options])
         script = self.place / "top.sh"
         script.write_text(f"stty -g > {self.place}/before\nsh -c 'echo $$ > {self.place}/pid; exec {argv}'\n"
@@ -107,7 +109,7 @@ def screen(tmp_path):
 
 
 def rates(frames, name):
-    """Calls a second of a function in each of them: the third column."""
+    """Calls per second of a function in each frame: the third column."""
     return [float(calls.replace(",", "")) for calls in re.findall(rf"^ *\S+ % +\S+ \S+ +([\d,.]+) .* {name}$", frames, re.M)]
 
 
@@ -163,7 +165,7 @@ def test_rows_and_rates(ticks, screen):
 
 
 def test_names_that_mean_harm(screen, tmp_path):
-    """A program's own name: colors, the cursor home, wide characters."""
+    """A hostile program name: colors, cursor movement, wide characters."""
     hostile = tmp_path / "\x1b[31m\x1b[H日本"
     shutil.copy(WORKLOADS / "ticks", hostile)
     program = Program(hostile)
@@ -248,7 +250,7 @@ def test_signals_end_it_in_order(ticks, screen, number_):
 @pytest.mark.parametrize("number_", [signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT],
                          ids=["QUIT", "SEGV", "ABRT"])
 def test_signals_that_end_it_at_once(ticks, screen, number_):
-    """The terminal is left as it was; the shell sees by which signal it ended."""
+    """The terminal is restored, and the shell sees the signal that ended it."""
     s = screen()
     s.top(ticks.pid)
     os.kill(s.pid(), number_)

@@ -33,7 +33,7 @@ def test_every_operator_as_torch_profiler_counts_it(how, trainer):
 
 
 def test_patterns_of_operators(trainer):
-    """-F takes the profiler's names, with and without overload, and traces only these operators."""
+    """-F accepts the profiler's names, with and without overload, and traces only these operators."""
     counts = trainer.operators(4)
     names = [name for name in counts if "_" not in name.strip("_")]
     report = traced(trainer, ["run 4"], "-F", f"aten::{{{','.join(names)}}}", "-F", "!aten::*.out",
@@ -62,7 +62,7 @@ def test_default_options_with_workers(python):
 
 
 def check_short(capture):
-    """The verdict and what to look at fit 125 lines of 100 columns; the whole report has more."""
+    """The summary fits 125 lines of 100 columns; the whole report has more."""
     short, full = (on_terminal(100, "report", capture, *options, NO_COLOR="1").splitlines()
                    for options in ([], ["--full"]))
     assert len(short) <= 125 < len(full), "\n".join(short)
@@ -74,8 +74,8 @@ def check_short(capture):
 
 
 def check_untraced(report, pid):
-    """What the main thread did outside of all functions, and in them, is all of the time; where steps are, it is as
-    much as lies between their intervals, which are put together call by call."""
+    """The main thread's time outside all functions and inside them adds up to all of its time. With
+    steps, the time outside equals the gaps in them, computed call by call."""
     process = next(p for p in report["processes"] if p["pid"] == pid)
     untraced, steps, wall = process["untraced"], process["steps"], process["wall_ns"]
     traced = sum(f.get("self_ns", 0) for f in process["functions"])
@@ -86,8 +86,8 @@ def check_untraced(report, pid):
 
 
 def test_a_trainer_that_runs(python, tmp_path):
-    """No gate: attached in mid-step, left in mid-step. Each operator's count is steps × its own,
-    give or take the two steps that are not whole."""
+    """No gate: attached and detached in mid-step. Each operator's count is steps × its own, within the
+    two partial steps."""
     capture = tmp_path / "run.perfx"
     process = subprocess.Popen([PYTHON, str(TOP / "tests/workloads/train_cnn.py"), "--workers", "2",
                                 "--every", "10"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -118,7 +118,7 @@ def test_a_trainer_that_runs(python, tmp_path):
 
 @pytest.mark.parametrize("options", [(), ("-F", "libtorch_cpu*:at::_ops::mm::call")])
 def test_steps_without_names(python, options):
-    """PyTorch 1.13 gives its ranges' names to nobody: steps are those of the backward pass."""
+    """In PyTorch 1.13 no function receives the ranges' names: steps are those of the backward pass."""
     profiled, report, process = ranges.trace(python, 0, *options)
     nameless = sum(f["calls"] for f in process["functions"] if "name not known" in f["name"])
     named = ranges.calls(process, "torch")
@@ -152,7 +152,7 @@ for step in range(200):
 
 
 def test_start_up_is_no_step(python, tmp_path):
-    """A program that collects garbage for two seconds before it trains collects none in a step."""
+    """A program that collects garbage for two seconds before it trains does not collect in a step."""
     file = tmp_path / "report.json"
     result = subprocess.run([PERFX, "run", "--no-calibrate", "-o", str(file), "--", python, "-c", SET_UP],
                             capture_output=True, text=True, timeout=120)
@@ -166,8 +166,8 @@ def test_start_up_is_no_step(python, tmp_path):
 
 @pytest.mark.parametrize("imported", [False, True])
 def test_who_was_started_here(python, tracer, imported):
-    """The same program, attached to while it sets up. What it does after it has imported PyTorch is a
-    part of what was asked for, however short before it began; before that it cannot have had steps."""
+    """The same program, attached during its set-up. Its work after the import of PyTorch belongs to the
+    recording, however late that begins; before that it cannot have had steps."""
     with subprocess.Popen([python, "-c", "import time; time.sleep(1)" + SET_UP], stdout=subprocess.PIPE) as started:
         try:
             if imported:

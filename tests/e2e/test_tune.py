@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""tune and compare: a program whose best value is known, and nothing of it left behind."""
+"""tune and compare: a program whose best value is known, and no remains of it."""
 import csv
 import io
 import json
@@ -16,7 +16,7 @@ QUICK = ("--warmup", "300ms", "-d", "600ms")
 
 
 def running():
-    """Programs and their workers that are there."""
+    """Running programs of the test and their workers."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -57,7 +57,7 @@ def test_a_known_optimum():
 
 
 def test_counters_calls_and_combinations():
-    """32 samples and one call in each step; of two lists each combination."""
+    """32 samples and one call in each step; each combination of two lists."""
     files = {}
     for metric in ("samples", "tunable:tunable_step"):
         text = tuned("--workers", "1,2", "--env", "TUNABLE_PACE=1,3", "--metric", metric, "--repeat", "1", "-f", "csv",
@@ -99,7 +99,7 @@ def test_what_cannot_be_measured():
 
 
 def test_programs_without_steps():
-    """One line after the first run, not a table of runs that all failed alike."""
+    """One line after the first run, instead of a table of runs with the same failure."""
     for argv in (("compare", "sleep 0.3", "sleep 0.3", *QUICK), ("tune", "--n", "0.3,0.4", *QUICK, "--", "sleep", "{}")):
         result = run(*argv)
         plan, why = result.stderr.splitlines()
@@ -145,7 +145,7 @@ def test_interrupted_twice():
 @pytest.mark.alone
 @pytest.mark.long
 def test_compare():
-    """B's steps take half as long again; inside, the step's function does."""
+    """B's steps take half as long again; inside, so does the step's function."""
     result = run("compare", f"{TUNABLE} 2", f"TUNABLE_PACE=1.5 {TUNABLE} 2", *QUICK, "--repeat", "3", "--fail-on",
                  "20%", "-f", "json")
     assert result.returncode == 4, result.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""USDT probes of real programs: counts equal to what the program did; semaphores are raised while
-somebody looks, and lowered again."""
+"""USDT probes of real programs: counts equal those of the program; semaphores are raised during the
+recording, and lowered again."""
 import pathlib
 import re
 import signal

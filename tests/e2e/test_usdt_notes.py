@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Marks as other tools see them: USDT notes that bpftrace, gdb and perf find, hit exactly as often as
-the program says, with the names and values that it gave."""
+"""Markers in other tools: bpftrace, gdb and perf find their USDT notes, with exactly the program's
+number of hits, names and values."""
 import collections
 import json
 import os

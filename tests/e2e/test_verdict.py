@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Trainers with one planted fault each (tests/workloads/planted.py): it is the first finding, with its place and what
-the trainer itself measured; healthy ones have nothing above low. Where a remedy is known, the gain that was predicted
-is what it brings."""
+"""Trainers with one planted fault each (tests/workloads/planted.py): it is the first finding, with its
+place and the trainer's own measurement; healthy ones have nothing above low. If a remedy is known, it
+brings the predicted gain."""
 import json
 import statistics
 import subprocess
@@ -30,7 +30,7 @@ def train(fault, *options, python=PYTHON):
 
 
 def finish(trainer):
-    """What it measured itself."""
+    """The trainer's own measurement."""
     trainer.stdin.close()
     said = trainer.stdout.read().splitlines()
     trainer.wait(60)
@@ -138,7 +138,7 @@ WHOLE_PROCESS = ("gil", "garbage")  # cannot be in one process with their remedy
 
 
 def measured_gain(fault):
-    """Of a step, as a machine is not equally fast at all times."""
+    """The gain per step, by alternating runs, because a machine's speed varies."""
     if fault not in WHOLE_PROCESS:
         measured = measure(fault, "--alternate", seconds=8)
         return measured["gain_ns"] / measured["step_ns"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Record once, report many times; and what a report looks like where it is written to."""
+"""Record once, report many times; and reports on different outputs."""
 import csv
 import io
 import itertools
@@ -54,13 +54,13 @@ def test_what_was_recorded_is_the_truth(recorded):
 
 @pytest.mark.parametrize("form", ["json", "md", "text", "html", "csv", "tsv", "line"])
 def test_twice_the_same(form, recorded):
-    """Replay looks at no clock, no /proc, no symbols: to the byte."""
+    """Replay reads no clock, no /proc and no symbols, so reports are equal to the byte."""
     capture, _ = recorded
     assert report_of(capture, form) == report_of(capture, form)
 
 
 def test_all_formats_say_the_same(recorded):
-    """Calls of every function, in JSON, are in the Markdown and in the text."""
+    """Calls of every function, in JSON, are also in Markdown and text."""
     capture, expected = recorded
     calls = {f"{value:,}" for (_, key), value in expected.items() if key == "calls"}
     for form in ("md", "text"):
@@ -140,7 +140,7 @@ def table_of(capture, table, *options):
 
 
 def test_csv_is_the_json_report(recorded):
-    """Row by row and column by column where both have it; what is empty is not in the JSON."""
+    """Equal row by row and column by column; an empty field is missing from JSON."""
     capture, _ = recorded
     report = json.loads(report_of(capture, "json"))
     key = lambda f: (f["name"], f["module"], int(f["offset"]))
@@ -189,7 +189,7 @@ def test_what_cannot_be_selected(options, says, recorded):
 # --- a form of one's own ---
 
 def test_template(recorded, tmp_path):
-    """The figures are those of the JSON report, also in a report that is made live."""
+    """Values are those of the JSON report, also in a live report."""
     capture, _ = recorded
     report = json.loads(report_of(capture, "json"))
     form = tmp_path / "form"
@@ -226,7 +226,7 @@ def test_template_mistakes(recorded, tmp_path):
 # --- damage ---
 
 def test_truncated_anywhere(recorded, tmp_path):
-    """Cut at fifty places: a report each time, which says what is missing; never a crash."""
+    """Cut at fifty places: always a report that says what is missing; never a crash."""
     whole = recorded[0].read_bytes()
     everything = json.loads(report_of(recorded[0], "json"))
     calls = total(everything, "frame", "calls")
@@ -249,7 +249,7 @@ def test_truncated_anywhere(recorded, tmp_path):
 
 
 def test_no_header(recorded, tmp_path):
-    """Less than the header is no capture; nothing is an empty one's end."""
+    """A file that is shorter than the header is an error, in one line."""
     whole = recorded[0].read_bytes()
     for length in (0, 1, 8, 15):
         file = tmp_path / f"{length}.perfx"
@@ -260,7 +260,7 @@ def test_no_header(recorded, tmp_path):
 
 
 def test_garbled_anywhere(recorded, tmp_path):
-    """Bytes turned over: an end by itself, with a report or an error; JSON stays JSON."""
+    """Damaged bytes: it ends by itself, with a report or an error; JSON stays valid."""
     whole = recorded[0].read_bytes()
     chance = random.Random(5)
     for _ in range(30):
@@ -304,7 +304,7 @@ def test_dash_is_stdout(recorded):
 
 
 def test_a_file_that_stdout_appends_to_is_kept(recorded, tmp_path):
-    """`>> log`, and what a shell script wrote there before."""
+    """`>> log`: earlier output of a shell script is kept."""
     log = tmp_path / "log"
     command = f'(echo before; "{PERFX}" report "{recorded[0]}"; echo after) > "{log}"'
     assert subprocess.run(["sh", "-c", command]).returncode == 0
@@ -347,7 +347,7 @@ def width(text):
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """A capture with names that fit nowhere: at::_ops-like templates of the workload."""
+    """A capture with very long names: templates like at::_ops in the workload."""
     file = tmp_path_factory.mktemp("wide") / "run.perfx"
     p = Program(WORKLOADS / "exceptions")
     t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--no-calibrate", "-o",
@@ -388,7 +388,7 @@ def test_colour_on_a_terminal_only(wide, tmp_path):
 
 
 def test_no_control_character_of_the_target_reaches_the_terminal(tmp_path):
-    """A hostile file name: it is shown, not obeyed."""
+    """A hostile file name is shown, not interpreted."""
     evil = tmp_path / "evil\x1b[2J\nname"
     evil.write_bytes((WORKLOADS / "calls").read_bytes())
     evil.chmod(0o755)

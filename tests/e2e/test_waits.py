@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Time off the CPU: programs that know how long their threads waited, and what for."""
+"""Time off the CPU: programs that know how long their threads waited, and for what."""
 import ast
 import collections
 import contextlib
@@ -22,7 +22,7 @@ REASONS = {"wait_read": "read", "wait_poll": "poll", "wait_epoll": "epoll", "wai
 
 
 def about(value):
-    """What differs is time that the clocks of a virtual machine tell differently."""
+    """Equal, within the difference between clocks of a virtual machine."""
     return pytest.approx(value, rel=0.05, abs=30e6)
 
 
@@ -89,7 +89,7 @@ def test_each_reason(waits):
 
 
 def test_calls_know_their_time_off_the_cpu(waits):
-    """The thread measures around its calls, too: it may be preempted between two of them."""
+    """The thread measures around its calls, too; it may be preempted between two of them."""
     expected, report, pid, _ = waits()
     (process,) = [p for p in report["processes"] if p["pid"] == pid]
     functions = {f["name"]: f for f in process["functions"]}
@@ -153,8 +153,8 @@ sys.stdin.readline()
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_interpreters_lock(tracer, python):
-    """Threads that only compute wait for nothing but a CPU and the GIL; how long for a CPU, the kernel
-    says. Whom a thread waits for is the other one."""
+    """Threads that only compute wait only for a CPU and the GIL; the kernel knows how long for a CPU.
+    Each thread waits for the other."""
     program = subprocess.Popen([python, "-c", TWO_THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                text=True)
     try:
@@ -188,8 +188,8 @@ print("done", flush=True)
 
 
 def test_only_what_is_recorded_counts(tracer):
-    """--wait: the part of a wait that lies in a window, or the parts that lie in all. The program may end
-    while the tracer stops."""
+    """--wait: the part of a wait inside a window, or its parts in several. The program may end while
+    the tracer stops."""
     program = subprocess.Popen([sys.executable, "-c", TURNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                text=True, env={"PYTHONPATH": str(TOP / "python"),
                                               "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")})
@@ -230,8 +230,8 @@ sys.stdin.readline()
 
 
 def test_threads_that_come_and_go(tracer):
-    """The kernel has room for the waits of 8,192 threads at a time. What those had that have ended is taken
-    in time, so that each thread's own sleep is known."""
+    """The kernel has room for the waits of 8,192 threads at a time. Those of ended threads are read in
+    time, so each thread's own sleep is known."""
     count = 10000
     program = subprocess.Popen([sys.executable, "-c", CROWD, str(count)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
@@ -278,7 +278,7 @@ def freezer_stops(pid):
 @pytest.mark.parametrize("stops", [signal_stops, freezer_stops])
 @pytest.mark.parametrize("before", [False, True], ids=["while traced", "before"])
 def test_stopped(tracer, stops, before):
-    """By a signal or a freezer, while a program is traced or before: not running is no reason of its own."""
+    """Stopped by a signal or a freezer, during tracing or before."""
     program = subprocess.Popen(SPINS)
     try:
         with contextlib.ExitStack() as stack:
@@ -320,7 +320,8 @@ int main(void)
 
 
 def test_vfork(tracer, tmp_path):
-    """Its parent waits until the child has ended: the kernel marks it as frozen meanwhile, which it is not."""
+    """The parent waits until the child has ended; the kernel marks it as frozen meanwhile, which it is
+    not."""
     (tmp_path / "forks.c").write_text(VFORK)
     subprocess.run(["cc", "-o", tmp_path / "forks", tmp_path / "forks.c"], check=True)
     program = subprocess.Popen([tmp_path / "forks"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Python trainers driven through their gate (tests/workloads/gate.py), and what any PyTorch must
-give: shared by the tests of the distribution's PyTorch and of a current one (ml/)."""
+"""Python trainers driven through their gate (tests/workloads/gate.py), and checks for any PyTorch:
+shared by the tests of the distribution's PyTorch and of a current one (ml/)."""
 import json
 import subprocess
 import time
@@ -13,13 +13,14 @@ STEP = {"convolution": 2, "convolution_backward": 2, "addmm": 2, "mm": 4, "max_p
 
 
 def traced_average(begun_ns, values, from_ns, seconds):
-    """Of what a trainer has measured of each step: those that began while it was traced, from a time (CLOCK_MONOTONIC) on."""
+    """Average of a trainer's own step times, of steps that began while it was traced, from a time
+    (CLOCK_MONOTONIC) on."""
     traced = [value for begun, value in zip(begun_ns, values) if 0 <= begun - from_ns < seconds * 1e9]
     return sum(traced) / len(traced)
 
 
 class Trainer:
-    """A trainer of tests/workloads, idle."""
+    """An idle trainer of tests/workloads."""
 
     def __init__(self, python, script, *options):
         self.process = subprocess.Popen(
@@ -31,7 +32,7 @@ class Trainer:
         self.pid = int(line.split()[1])
 
     def command(self, text):
-        """Lines up to "done"."""
+        """Sends a command; returns the lines up to "done"."""
         self.process.stdin.write(text + "\n")
         lines = []
         for line in self.process.stdout:
@@ -41,7 +42,7 @@ class Trainer:
         raise AssertionError(f"the trainer has ended: {self.process.wait()}: {lines}")
 
     def operators(self, steps):
-        """What torch.profiler counts in so many steps: {"mm": 8, …}."""
+        """torch.profiler's counts for so many steps: {"mm": 8, …}."""
         found = json.loads(self.command(f"profile {steps}")[-1])["ops"]
         return {name.split("::", 1)[1]: count for name, count in found.items()}
 
@@ -62,7 +63,7 @@ def has_torch(python):
 
 
 def calls_by_operator(report):
-    """Calls by operator, named as torch.profiler does: by label, without overload."""
+    """Calls by operator, named as in torch.profiler: by label, without overload."""
     found = {}
     for process in report["processes"]:
         for f in process["functions"]:
@@ -83,7 +84,7 @@ def attached(pid, *options):
 
 
 def traced(trainer, commands, *options):
-    """The report of what it does at these commands, of which nothing may be lost."""
+    """The report of these commands, without losses."""
     tracer, _ = attached(trainer.pid, *options)
     try:
         for command in commands:
@@ -96,8 +97,8 @@ def traced(trainer, commands, *options):
 
 
 def check_every_operator(trainer, how, at_least=()):
-    """The profiler's counts of the same steps, operator by operator: none more, none less; of those
-    in at_least PyTorch makes calls where its own profiler does not look."""
+    """Counts of the same steps equal the profiler's, operator by operator. Those of at_least may be
+    larger, because PyTorch calls these operators where its profiler does not look."""
     steps = 4
     trainer.command("run 2")
     expected = trainer.operators(steps)
@@ -121,7 +122,7 @@ def check_every_operator(trainer, how, at_least=()):
 
 
 def check_default_options(trainer, steps=10):
-    """-p PID and nothing else, DataLoader workers beside: steps × what a step does."""
+    """Only -p PID, with DataLoader workers: counts are steps × calls of a step."""
     tracer, seconds = attached(trainer.pid)
     try:
         trainer.command(f"run {steps}")

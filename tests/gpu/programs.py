@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that use a GPU, each limited by something else: python3 programs.py NAME [--seconds N]. It says READY when it is warm,
-and after TRUTH at its end when its steps ended."""
+"""Programs that use a GPU, each limited by something else: python3 programs.py NAME [--seconds N]. It
+prints READY when it is warm, and at its end TRUTH and the end times of its steps."""
 import argparse
 import json
 import os
@@ -74,7 +74,7 @@ def layers(width, depth, dtype=None):
 
 
 def training(model, optimizer, batch, every=1):
-    """As trainers do; the loss is read each so many steps."""
+    """As in trainers; the loss is read every few steps."""
     count = 0
 
     def step():
@@ -97,7 +97,7 @@ def torch_full():
 
 
 def torch_rarely_synced():
-    """Steps return before the GPU has done them, and every 20th waits for all."""
+    """Steps return before the GPU has finished them, and every 20th waits for all."""
     import torch
     model = layers(4096, 8)
     x = torch.randn(4096, 4096, device="cuda")
@@ -131,7 +131,7 @@ def torch_pageable():
 
 
 def torch_leak():
-    """Losses with their graphs are kept, which keeps the activations of each step."""
+    """Losses with their graphs are kept, and with them the activations of each step."""
     import torch
     model, x, kept = layers(1024, 4), torch.randn(1024, 1024, device="cuda"), []
 
@@ -157,7 +157,7 @@ def torch_saves():
 
 
 def torch_closure():
-    """As Lightning does: forward and backward passes run in what the optimizer calls."""
+    """As in Lightning: forward and backward passes run in a closure of the optimizer."""
     import torch
     model, x = layers(1024, 6), torch.randn(256, 1024, device="cuda")
     optimizer = torch.optim.Adam(model.parameters(), 1e-4)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A transformer's training on the GPU: python3 train.py [--mode healthy|graph|compile|workers|starved|launches|sync|pageable]
-[--seconds N]. It says READY when it is warm, and at its end after TRUTH its steps, FLOPs and memory. SIGUSR1: torch.profiler."""
+"""A transformer's training on the GPU: python3 train.py [--mode
+healthy|graph|compile|workers|starved|launches|sync|pageable] [--seconds N]. It prints READY when it is
+warm, and at its end TRUTH with its steps, FLOPs and memory. SIGUSR1: torch.profiler."""
 import argparse
 import json
 import os

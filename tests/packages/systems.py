@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fresh systems: folders that debootstrap fills, entered by chroot, on this kernel.
+"""Fresh systems: folders filled by debootstrap and entered by chroot, on this kernel.
 
-ROOTS='noble=/srv/noble fedora=/srv/fedora' names folders that hold other systems: the root of a
-container image, for instance. They are copied, never written to.
+ROOTS='noble=/srv/noble fedora=/srv/fedora' names folders with other systems, such as the root of a
+container image. They are copied, never written to.
 """
 import contextlib
 import hashlib
@@ -29,7 +29,7 @@ BOOKKEEPING = re.compile(r"/(tmp|var/(cache|log)|var/lib/(apt|dpkg))(/|$)")
 
 
 class System:
-    """A folder with a system in it, and the workload calls."""
+    """A folder with a system, and the workload calls."""
 
     def __init__(self, root):
         self.root = root
@@ -41,14 +41,14 @@ class System:
         return self.root / name.lstrip("/")
 
     def start(self, *argv, **popen):
-        """A program in the system. Its process id is the one of this Popen once it is executed."""
+        """Starts a program in the system. After its exec, this Popen's process id is the program's."""
         return subprocess.Popen(
             ["unshare", "--mount", "--uts", "--propagation", "private", "sh", "-c", ENTER, self.root, *argv],
             env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                  "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}, text=True, **popen)
 
     def run(self, *argv, stdin=""):
-        """To its end, which must be a good one; what it wrote to stdout."""
+        """Runs a command that must succeed; returns its stdout."""
         process = self.start(*argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE)
         out, err = process.communicate(stdin, timeout=300)
@@ -57,7 +57,7 @@ class System:
 
     @contextlib.contextmanager
     def calls(self):
-        """The workload, running one scenario after the other; its process id."""
+        """Runs the workload, one scenario after the other; yields its process id."""
         with subprocess.Popen(["yes", "go"], stdout=subprocess.PIPE) as source:
             program = self.start("/calls", stdin=source.stdout, stdout=subprocess.DEVNULL)
             source.stdout.close()
@@ -72,7 +72,7 @@ class System:
                 source.kill()
 
     def files(self):
-        """What is in it: the content of files, the targets of links."""
+        """The system's files with their contents, and links with their targets."""
         found = {}
         for folder, folders, files in os.walk(self.root):
             for path in (pathlib.Path(folder, name) for name in folders + files):
@@ -87,7 +87,7 @@ class System:
 
 
 def archive(release):
-    """A system of Debian as a tar file: made once."""
+    """A Debian system as a tar file, made once."""
     made = BUILD / "roots" / f"{release}.tar"
     if made.exists():
         return made
@@ -106,7 +106,7 @@ def archive(release):
 
 @contextlib.contextmanager
 def fresh(name):
-    """A copy of a system, to write to."""
+    """A writable copy of a system."""
     with tempfile.TemporaryDirectory(dir=BUILD) as place:
         root = pathlib.Path(place, "root")
         if name in GIVEN:

@@ -27,13 +27,13 @@ def system(request):
 
 
 def built(pattern):
-    """The package of the version that is built now."""
+    """The package of the current version."""
     version = re.search(r"^VERSION := (.*)", (TOP / "Makefile").read_text(), re.M)[1]
     return BUILD / pattern.format(version)
 
 
 def unpack(system, folder):
-    """The tarball there; the name of its top folder."""
+    """Unpacks the tarball there; returns the name of its top folder."""
     tarball = built("perfx-trace-{}-x86_64.tar.gz")
     system.path(folder).mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xzf", tarball, "-C", system.path(folder)], check=True)
@@ -47,7 +47,7 @@ def total(system, report, function):
 
 
 def check_tracing(system, perfx):
-    """It says what it is, and traces: a process that runs, and one that it starts."""
+    """The program prints its version, and traces a running process and one that it starts."""
     assert re.fullmatch(r"perfx-trace [\d.]+\n", system.run(perfx, "--version"))
     assert "ok      privilege to load BPF programs" in system.run(perfx, "doctor")
     with system.calls() as pid:
@@ -61,7 +61,7 @@ def check_tracing(system, perfx):
 
 
 def check_hooks(system, perfx):
-    """What `run` loads into programs is where the program finds it."""
+    """Libraries for started programs are where the programs find them."""
     out = system.run(perfx, "run", "-o", "/report.json", "--", "/bin/sh", "-c",
                      "echo hook $NVTX_INJECTION64_PATH")
     [library] = re.findall(r"^hook (/\S+/lib/perfx/libperfx-nvtx.so)$", out, re.M)
@@ -71,8 +71,8 @@ def check_hooks(system, perfx):
 
 
 def check_gpu_agent(system, perfx):
-    """Into a program that `run` starts the driver loads the installed library, into one that runs perfx-trace puts
-    its own copy. CUDA's libraries are stubs."""
+    """The driver loads the installed library into a program that `run` starts; perfx-trace injects its
+    own copy into a running one. CUDA's libraries are stubs."""
     shutil.copytree(BUILD / "workloads/gpu", system.path("/gpu"))
     shutil.copy(BUILD / "workloads/gpu_agent", system.root)
     options = ("--gpu", "1", "--no-calibrate", "-F", "gpu_agent:*", "-o", "/report.json")
@@ -94,7 +94,7 @@ def check_gpu_agent(system, perfx):
 
 
 def kernels(system):
-    """Calls by name, of the one process; the agent has come and gone."""
+    """Calls by name, of the one process; the agent has been loaded and has ended."""
     process, = json.loads(system.path("/report.json").read_text())["processes"]
     assert process["gpu"]["agent"]["state"] == "stopped"
     return {row["name"]: row["calls"] for row in process["gpu"]["kernels"] if row["name"] in ("gemm", "reduce")}
@@ -143,7 +143,8 @@ def test_tarball_installs_and_goes_by_its_readme(bookworm):
 
 
 def test_tarball_needs_glibc_and_nothing_else(bookworm, tmp_path):
-    """Symbols of 2.34 at most, which Ubuntu 22.04 and RHEL 9 have; and it traces where nothing is."""
+    """Symbols of glibc 2.34 at most, as in Ubuntu 22.04 and RHEL 9; it also traces in a root without
+    other libraries."""
     root = tmp_path / "root"
     (root / "lib").mkdir(parents=True)
     (root / "lib64").symlink_to("lib")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""CPython 3.14, which Debian 12 has not: its frames, and the GPU agent that it loads by itself (PEP 768)."""
+"""CPython 3.14, which Debian 12 does not have: its frames, and the GPU agent that it loads by itself
+(PEP 768)."""
 import json
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ def sid():
 
 
 def traced(system, script, *options):
-    """What the program has said, the report of two seconds of it, and what the tracer has said."""
+    """The program's output, the report of two seconds, and the tracer's output."""
     program = system.start(PYTHON, script[0], *script[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert program.stdout.readline().startswith("ready ")
@@ -36,7 +37,8 @@ def traced(system, script, *options):
 
 @pytest.mark.parametrize("mode,loaded", [("garbage", True), ("quiet", False)])
 def test_the_agent_is_loaded_by_python(sid, mode, loaded, monkeypatch):
-    """Where there is garbage to collect; else a thread of it is held. Nothing is left in its /tmp."""
+    """Python loads it when it collects garbage; otherwise one thread is held. Nothing stays in its
+    /tmp."""
     monkeypatch.setenv("PERFX_DEBUG", "1")
     said, process, stderr = traced(sid, ("/cuda_loop.py", mode), "--gpu", "1")
     assert ("was loaded by its own Python" in stderr) == loaded

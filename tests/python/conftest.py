@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The Python package without a tracer: what it tells libperfx, and what it makes of a report."""
+"""The Python package without a tracer: its calls of libperfx, and its results from a report."""
 import sys
 import threading
 
@@ -13,8 +13,8 @@ from perfx import _library  # noqa: E402  pylint: disable=wrong-import-position
 
 
 class Listener:
-    """Takes the place of libperfx's functions and does what a tracer does: keeps a stack for each
-    thread and the ranges that have an id, and says who is inside whom, as "outer/inner"."""
+    """Replaces libperfx's functions and acts as a tracer: keeps a stack for each thread and the ranges
+    with an id, and gives the nesting as "outer/inner"."""
 
     def __init__(self):
         self.events = []  # (what, arguments…)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The stack of BPF programs: kernels allow 512 bytes to functions that call each other, and those
-before 6.8 round each one's up to 32. What breaks that fails to load there, and only there."""
+before 6.8 round each one's up to 32. A program beyond that fails to load only there."""
 import os
 import pathlib
 import re
@@ -47,7 +47,7 @@ def functions(text):
 
 
 def deepest(found, name):
-    """Bytes and names of the dearest way down from a function."""
+    """Bytes and names of the deepest path from a function."""
     own, callees = found[name]
     below = max((deepest(found, callee) for callee in callees), default=(0, []))
     return max(ROUND, -(-own // ROUND) * ROUND) + below[0], [f"{name} {own}", *below[1]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What happens at a point, and the library that is told of it."""
+"""Annotations without a duration, and the library that receives them."""
 import ctypes
 import os
 import subprocess
@@ -58,7 +58,7 @@ def test_steps_as_boundaries(heard):
 
 
 def test_hostile_names():
-    """The library reads nothing: whatever the name is, it is handed over."""
+    """The library does not read the name, so any name is passed on."""
     if not perfx.available:
         pytest.skip("libperfx is not built")
     for name in ("", "x" * (1 << 20), "\0", "\ud800", "=1+1", "\x1b[31m", b"\xff\xfe", "näme"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perfx.profile with tracers that are scripts, and the renderers."""
+"""perfx.profile with scripts as tracers, and the renderers."""
 import csv
 import io
 import json
@@ -125,7 +125,7 @@ def test_dataframe(result):
 
 @pytest.fixture
 def tracer(tmp_path, monkeypatch):
-    """Makes perfx-trace a script; gives where it keeps its arguments."""
+    """Makes perfx-trace a script; returns the file of its arguments."""
     def make(script):
         path = tmp_path / "perfx-trace"
         path.write_text(f"#!/bin/bash\nprintf '%s\\n' \"$@\" > {tmp_path}/arguments\n{script}\n")

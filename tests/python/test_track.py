@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""@perfx.track and perfx.scope: who is inside whom, and that functions stay what they were."""
+"""@perfx.track and perfx.scope: nesting, and that functions keep their properties."""
 import asyncio
 import contextlib
 import functools
@@ -181,7 +181,7 @@ def test_cancelled_task(heard):
 
 
 def test_generator(heard):
-    """A call each time that it runs; what its consumer does is not inside."""
+    """A call for each resumption; the consumer's work is outside."""
     log = []
 
     @perfx.track
@@ -223,7 +223,7 @@ def test_generator(heard):
 
 
 def test_scope_in_a_generator_ends_anywhere(heard):
-    """Its consumer may leave it open, and begin and end ranges of its own meanwhile."""
+    """Its consumer may leave it open, and meanwhile begin and end its own ranges."""
     def batches():
         for _ in range(2):
             with perfx.scope("batch"):
@@ -292,7 +292,7 @@ def test_async_generator(heard):
 
 
 class Jitted:
-    """What jax.jit makes of a function, as far as it matters."""
+    """A stand-in for a function of jax.jit."""
 
     def __init__(self, fn):
         functools.update_wrapper(self, fn)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A Python program with a GPU that is none (gpu/): it prints "ready PID", and "agent records" when the agent does, until
-its standard input is closed. `garbage` has the collector work now and then, `quiet` never."""
+"""A Python program with a fake GPU (gpu/): it prints "ready PID", and "agent records" when the agent
+records, until its standard input is closed. With `garbage` the collector runs from time to time, with
+`quiet` never."""
 import ctypes
 import os
 import select

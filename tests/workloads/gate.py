@@ -27,8 +27,8 @@ def add_arguments(parser):
 
 
 class Trainer:
-    """step() does one training step and returns its loss; commands are further words for the gate,
-    each a function of a number of steps."""
+    """step() does one training step and returns its loss; commands are further words for the gate, each
+    with a function of a number of steps."""
 
     def __init__(self, args, step, commands=None):
         self.args = args

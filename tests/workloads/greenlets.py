@@ -20,7 +20,7 @@ libc.free.argtypes = [ctypes.c_void_p]
 
 
 def turn():
-    """It is the other one's."""
+    """The other greenlet's turn."""
     getcurrent().next.switch()
 
 

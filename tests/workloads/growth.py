@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""growth.py MODE: memory that grows without end, or as that of a healthy program. It waits for a
-line on standard input, and then does one step each 5 ms until it is killed."""
+"""growth.py MODE: memory that grows without end, or as in a healthy program. It waits for a line on
+standard input, and then makes a step every 5 ms until it is killed."""
 import collections
 import functools
 import mmap

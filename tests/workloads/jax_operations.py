@@ -106,7 +106,7 @@ THERE = [array(16, 16 + i) for i in range(100)]
 
 
 def move(times):
-    """An array keeps what it has been asked for once."""
+    """An array caches its value once it has been read."""
     for i in range(times):
         jax.device_put(HERE).block_until_ready()
         np.asarray(THERE.pop(i % len(THERE)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The Python package's marks, known times over; known.h has the protocol."""
+"""Annotations of the Python package in known numbers; known.h has the protocol."""
 import asyncio
 import os
 import pathlib

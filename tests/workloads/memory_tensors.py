@@ -15,7 +15,7 @@ PEAK, PEAK_FLOATS = 8, 1 << 20
 
 
 class Book:
-    """What a tracer must find."""
+    """The expected allocations."""
 
     def __init__(self):
         self.values = dict.fromkeys(("allocs", "frees", "unknown_frees", "allocated_bytes",
@@ -38,7 +38,7 @@ def say(line):
 
 
 def make_with(what):
-    """A function that makes an array of so many floats, and one that adds two."""
+    """A function that makes an array of n floats, and one that adds two arrays."""
     if what == "torch":
         import torch  # pylint: disable=import-outside-toplevel
         torch.set_num_threads(1)

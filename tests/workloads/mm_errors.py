@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a program in the middle of an experiment does: torch.mm with shapes that do not fit, caught,
-again and again, among calls that succeed. Protocol and expectations: known.h."""
+"""A program in an experiment: torch.mm with shapes that do not fit, caught, again and again, among
+calls that succeed. Protocol and expectations: known.h."""
 import os
 import sys
 

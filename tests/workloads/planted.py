@@ -33,7 +33,7 @@ SIDE = 28
 
 
 class Clock:
-    """How long the planted parts take."""
+    """Measures the planted parts."""
 
     def __init__(self):
         self.ns = 0
@@ -46,7 +46,7 @@ class Clock:
 
 
 class Trainer:
-    """A healthy one: a CNN, whose data is in memory. A fault replaces a part of it."""
+    """A healthy trainer: a CNN, whose data is in memory. A fault replaces a part of it."""
 
     THREADS = 1
 
@@ -89,7 +89,7 @@ class Trainer:
 
 
 class Transformer(Trainer):
-    """A healthy one."""
+    """A healthy trainer."""
 
     def build(self):
         nn = self.torch.nn
@@ -99,7 +99,7 @@ class Transformer(Trainer):
 
 
 class Normalized:
-    """A data set whose samples are made by Python, value by value."""
+    """A data set whose samples Python makes, value by value."""
 
     def __init__(self, torch):
         self.torch = torch
@@ -143,7 +143,7 @@ class Stored:
 
 
 class Storage(Starved):
-    """A DataLoader without workers, whose samples are waited for. The remedy: workers, more than CPUs."""
+    """A DataLoader without workers that waits for slow samples. The remedy: more workers than CPUs."""
 
     WORKERS = 12
 
@@ -181,7 +181,7 @@ class Oversubscribed(Trainer):
 
 
 class Kept(Trainer):
-    """Losses are kept with all that is needed to differentiate them. The remedy: their values."""
+    """Losses are kept with their graphs. The remedy: keep their values."""
 
     def prepare(self):
         self.losses = []
@@ -191,7 +191,7 @@ class Kept(Trainer):
 
 
 class Tiny(Trainer):
-    """A running average of a thousand scalars, one by one. The remedy: as one tensor."""
+    """A running average of a thousand scalars, one by one. The remedy: one tensor."""
 
     def prepare(self):
         self.averages = [self.torch.zeros(()) for _ in range(1000)]
@@ -207,7 +207,7 @@ class Tiny(Trainer):
 
 
 class Float64(Trainer):
-    """NumPy's default dtype has come into the model. The remedy: float32."""
+    """NumPy's default dtype has entered the model. The remedy: float32."""
 
     def build(self):
         nn = self.torch.nn
@@ -223,7 +223,8 @@ class Float64(Trainer):
 
 
 class Copies(Trainer):
-    """Pictures as they are stored (bytes, channels last) are converted in each step, all of them. The remedy: once."""
+    """All pictures are converted in each step from their stored form (bytes, channels last). The
+    remedy: convert once."""
 
     def prepare(self):
         self.stored = self.torch.randint(256, (4096, SIDE, SIDE, 3), dtype=self.torch.uint8)
@@ -239,7 +240,7 @@ class Copies(Trainer):
 
 
 class Gil(Trainer):
-    """A thread that never waits. The remedy: it sleeps between looks."""
+    """A thread that never waits. The remedy: it sleeps between checks."""
 
     def prepare(self):
         threading.Thread(target=self.watch, name="watcher", daemon=True).start()
@@ -272,7 +273,7 @@ class Saves(Trainer):
 
 
 class Convoy(Trainer):
-    """Four threads and the trainer update one table, under one lock. The remedy: each has its own."""
+    """Four threads and the trainer update one table under one lock. The remedy: each has its own."""
 
     def prepare(self):
         self.lock, self.table = threading.Lock(), np.ones(1 << 23)
@@ -293,8 +294,8 @@ class Convoy(Trainer):
 
 
 class Garbage(Trainer):
-    """A large index of containers, and so many new ones that the collector looks through all of it in each step.
-    The remedy: gc.freeze()."""
+    """A large index of containers, and so many new containers that the collector scans all of it in
+    each step. The remedy: gc.freeze()."""
 
     def prepare(self):
         self.index = [[number] for number in range(400_000)]
@@ -318,7 +319,7 @@ class Garbage(Trainer):
 
 
 class Pipe(Starved):
-    """One process makes batches, too slowly. The remedy: it makes one and sends that again and again."""
+    """One process makes batches, too slowly. The remedy: it makes one and sends that repeatedly."""
 
     def prepare(self):
         self.pipe, end = multiprocessing.Pipe()
@@ -344,7 +345,8 @@ class Pipe(Starved):
 
 
 class Lock(Trainer):
-    """A thread has a lock most of the time, without the GIL. The remedy: for a shorter time."""
+    """A thread holds a lock most of the time, without the GIL. The remedy: it holds the lock for less
+    time."""
 
     def prepare(self):
         self.lock = threading.Lock()
@@ -363,7 +365,7 @@ class Lock(Trainer):
 
 
 class Synced(Trainer):
-    """Each step's result is on the disk before the next. The remedy: the kernel writes when it likes."""
+    """Each step's result is synced to disk before the next step. The remedy: no sync."""
 
     def prepare(self):
         self.file = tempfile.NamedTemporaryFile(prefix="results-", dir="/var/tmp")
@@ -380,7 +382,7 @@ class Synced(Trainer):
 
 
 class Sleep(Trainer):
-    """It sleeps between steps. The remedy: it does not."""
+    """It sleeps between steps. The remedy: no sleep."""
 
     def end(self, loss):
         with self.planted:
@@ -388,7 +390,7 @@ class Sleep(Trainer):
 
 
 class Rival(Trainer):
-    """Other programs on the CPUs, two for each. The remedy: none."""
+    """Other programs on the CPUs, two for each. There is no remedy."""
 
     THREADS = os.cpu_count()
 
@@ -407,7 +409,7 @@ def burn():
 
 
 class NumPy:
-    """A healthy one, without a framework: a linear regression."""
+    """A healthy trainer without a framework: a linear regression."""
 
     def __init__(self, fixed):
         random.seed(1)
@@ -423,7 +425,7 @@ class NumPy:
 
 
 class Jax:
-    """A healthy one: an MLP under jit."""
+    """A healthy trainer: an MLP under jit."""
 
     SHAPES = 1
 
@@ -456,7 +458,7 @@ class Jax:
 
 
 class Recompiling(Jax):
-    """The last batch of each epoch has a length of its own, and an epoch has five. The remedy: padding."""
+    """The last of an epoch's five batches has a different length. The remedy: padding."""
 
     def rows(self):
         return 256 if self.fixed or self.steps % 5 else 100 + self.steps // 5
@@ -495,8 +497,8 @@ def steps_ns(trainer, count):
 
 
 def alternate(trainers, stop):
-    """A step's average time of each, in turns. Each turn begins with steps that are not counted: what workers have
-    prepared in the other's turn is used up in them."""
+    """The average step time of each, in turns. Each turn begins with steps that are not counted, which
+    use up what workers prepared in the other's turn."""
     total_ns, turns = [0, 0], 0
     while not stop.poll(0):
         for which in (0, 1, 1, 0):
@@ -508,7 +510,7 @@ def alternate(trainers, stop):
 
 
 def train(trainer, stop):
-    """Of each step, when it began (CLOCK_MONOTONIC), and how long its planted parts took."""
+    """For each step its start (CLOCK_MONOTONIC), and the duration of its planted parts."""
     begun_ns, planted_ns = array.array("Q"), array.array("Q")
     while not stop.poll(0):
         before = trainer.planted.ns

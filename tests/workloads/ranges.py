@@ -34,7 +34,7 @@ class Case:
 
 
 def main(parser, make):
-    """make(args) gives [(name, body, flops), …]."""
+    """make(args) returns [(name, body, flops), …]."""
     gate.add_arguments(parser)
     parser.add_argument("--ranges", required=True, help="ranges.so")
     args = parser.parse_args()

@@ -21,7 +21,7 @@ class Numbers(torch.utils.data.Dataset):
 
 
 def is_range(event):
-    """Before 2.0 the profiler does not tell them from operators."""
+    """Before 2.0 the profiler does not distinguish them from operators."""
     starts = ("forward", "clip", "Optimizer.", "enumerate(")
     return getattr(event, "is_user_annotation", event.name.startswith(starts))
 

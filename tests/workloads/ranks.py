@@ -41,7 +41,7 @@ def parent(args):
 
 
 def prepare(straggles, passes, torch):
-    """The same for each rank, but for how."""
+    """The same data for each rank, prepared in different ways."""
     if straggles:
         values = []
         for _ in range(passes):
@@ -51,7 +51,8 @@ def prepare(straggles, passes, torch):
 
 
 class Average:
-    """A communication hook of DistributedDataParallel that does what it does without, and times it: `wait_ns`."""
+    """A communication hook of DistributedDataParallel that averages as DDP does without a hook, and
+    times it: `wait_ns`."""
 
     def __init__(self, torch, world_size):
         self.torch, self.world_size = torch, world_size
@@ -59,7 +60,7 @@ class Average:
         self.schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
 
     def awaits_others_ns(self):
-        """The time, without that in which this thread could have run but had no CPU."""
+        """The time minus that in which this thread was runnable without a CPU."""
         return time.monotonic_ns() - int(os.pread(self.schedstat, 80, 0).split()[1])
 
     def hook(self, _, bucket):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Code objects that follow each other at one address: pieces of generated code, alike but for the
-name of their file, each compiled, run for a quarter of a second of CPU time and freed. Prints the
-time of each, and how many different addresses their code had."""
+"""Code objects that follow each other at one address: generated code, alike except for the name of its
+file, each compiled, run for a quarter of a second of CPU time and freed. Prints the time of each, and
+the number of different addresses."""
 import json
 import time
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Products of JAX arrays that XLA leaves to its libraries: one dispatch each. The gate's "expect 0"
-prints the operations of a step, worked out by hand. XLA makes code of its own, which nobody sees
-into, for vectors, integers and complex numbers."""
+"""Products of JAX arrays that XLA passes to its libraries: one dispatch each. The gate's "expect 0"
+prints the operations of a step, worked out by hand. For vectors, integers and complex numbers XLA
+generates code of its own, whose operations are unknown."""
 
 import argparse
 

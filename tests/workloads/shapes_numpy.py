@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Products of NumPy arrays of many shapes. The operations beside each case are worked out by hand: a
-multiply-add is 2, of complex numbers 8; 0 where NumPy asks no BLAS, or for a dot product."""
+multiply-add is 2, of complex numbers 8; 0 if NumPy does not call BLAS, and for a dot product."""
 
 import argparse
 

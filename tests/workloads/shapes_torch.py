@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""PyTorch operators on strange shapes, PyTorch 1.13 and later. The operations beside each case are
+"""PyTorch operators on unusual shapes, PyTorch 1.13 and later. The operations beside each case are
 worked out by hand: a multiply-add is 2, of complex numbers 8."""
 
 import argparse
@@ -35,7 +35,7 @@ def forward_and_backward(function, *tensors):
 
 
 def failing(function):
-    """Does nothing but fail: an exception leaves the operator."""
+    """Only fails: an exception leaves the operator."""
     def run():
         with contextlib.suppress(RuntimeError):
             function()
@@ -132,7 +132,7 @@ def linears():
 
 
 def autocast():
-    """Each operator calls itself, on operands of another type: once."""
+    """Each operator calls itself on operands of another type: it counts once."""
     x, w, v = tensor(2, 7, 16), tensor(24, 16), tensor(16)
     a, image, kernel = tensor(7, 3, 16), tensor(2, 3, 12, 12), tensor(5, 3, 3, 3)
     layers = tensor(24, 16, grad=True), tensor(8, 24, grad=True)
@@ -282,8 +282,8 @@ def attention():
 
 
 class Wrapper(torch.Tensor):
-    """Has a shape, and nothing else: another tensor has the elements, here of its first two rows, as of
-    a tensor that is distributed."""
+    """Has only a shape: another tensor has the elements, here of its first two rows, as in a
+    distributed tensor."""
     @staticmethod
     def __new__(cls, whole):
         wrapper = torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=whole.dtype)
@@ -296,7 +296,7 @@ class Wrapper(torch.Tensor):
 
 
 def transforms():
-    """Tensors stand for others: what counts is what is called for them."""
+    """Tensors stand for others: the calls made for them count."""
     a, b = tensor(8, 3, 5), tensor(8, 5, 4)
     images, kernels = tensor(4, 2, 3, 12, 12), tensor(4, 5, 3, 3, 3)
     vmap, grad = func.vmap, func.grad
@@ -327,7 +327,7 @@ def fake_product():
 
 
 def without_elements():
-    """Sparse products do less than their shapes say, and nobody knows how much; the others nothing."""
+    """Sparse products do less than their shapes say, by an unknown amount; the others do nothing."""
     a, b = tensor(3, 5), tensor(5, 4)
     coo, csr = a.to_sparse(), a.to_sparse_csr()
     yield "sparse mm", lambda: torch.sparse.mm(coo, b), 0
@@ -354,7 +354,7 @@ def other_layouts():
 
 
 def compile_anew():
-    """A graph is made of tensors without elements, and of what is derived from it for the way back."""
+    """A graph is traced with tensors without elements, and so is its backward graph."""
     torch._dynamo.reset()
     compiled = torch.compile(lambda x, w: F.linear(x, w).relu().sum(), backend="aot_eager")
     compiled(tensor(14, 16), tensor(24, 16, grad=True)).backward()

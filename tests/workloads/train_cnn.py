@@ -21,9 +21,9 @@ SIDE = 28
 
 
 class Shapes(Dataset):
-    """Each class is a fixed random picture; a sample is it, moved, dimmed and in noise. Made once,
-    so that the workers keep up and the trainer is what limits the pace. No epochs: an endless
-    sequence, the same samples again and again."""
+    """Each class is a fixed random picture; a sample is that picture moved, dimmed and with noise. Made
+    once, so that workers keep up and the trainer limits the pace. There are no epochs: an endless
+    sequence of the same samples."""
 
     COUNT = 8192
 
@@ -79,7 +79,7 @@ def keep_one(kept, size):
 
 
 def ignore_signals(_):
-    """Ctrl-C goes to the whole group: workers leave when the trainer does."""
+    """Ctrl-C goes to the whole group: workers exit with the trainer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -35,7 +35,7 @@ def loss_of(params, x, labels):
 
 
 def sample(key, directions, batch):
-    """Labels are not linear in the input: the sign of the direction is random."""
+    """Labels are not linear in the input, because the sign of the direction is random."""
     k1, k2, k3 = jax.random.split(key, 3)
     labels = jax.random.randint(k1, (batch,), 0, CLASSES)
     sign = jax.random.choice(k2, jnp.array([-1.0, 1.0]), (batch, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""torch.compile of one new function after the other: the C++ compiler and Inductor take the time."""
+"""torch.compile of new functions, one after the other: the C++ compiler and Inductor take the time."""
 import os
 import tempfile
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each program of this folder does: say READY and its pid, work for the seconds of its first argument, and print the
-times at which its steps ended, with the floating-point operations of one step where these are known."""
+"""Each program of this folder prints READY and its pid, works for the seconds of its first argument,
+and prints the end times of its steps, with the floating-point operations of one step if known."""
 import json
 import os
 import sys
@@ -27,7 +27,7 @@ class Truth:
 
 
 def flops_of(step):
-    """Of one call of step, as PyTorch's own counter has it."""
+    """FLOPs of one call of step, by PyTorch's own counter."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The CUPTI that comes with PyTorch's wheel: it has what the agent calls. There is no GPU; then 13.2 crashes at the
-first call, so the agent makes none, says why, and leaves the program alone."""
+"""The CUPTI of PyTorch's wheel has the functions that the agent calls. Without a GPU, 13.2 crashes at
+the first call, so the agent makes none, says why, and leaves the program alone."""
 import json
 import os
 import re

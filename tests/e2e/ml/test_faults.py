@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Planted faults, and a healthy trainer, of a current PyTorch and a current JAX; as test_verdict.py."""
+"""Planted faults, and a healthy trainer, with a current PyTorch and a current JAX; as
+test_verdict.py."""
 import pytest
 from test_ml import jax_python, torch_python  # noqa: F401, fixtures
 from test_verdict import judge
@@ -18,7 +19,7 @@ def test_a_recompiling_jax(jax_python):  # noqa: F811
 
 
 def test_guards_of_torch_compile(torch_python):  # noqa: F811
-    """From its first steps on: after some 150 all lengths are compiled."""
+    """Recorded from the first steps on, because after about 150 all lengths are compiled."""
     judged = judge("guards", python=torch_python, seconds=10)
     assert judged.verdict.startswith("RECOMPILING")
     assert "Guards.forward (planted.py:" in judged.verdict

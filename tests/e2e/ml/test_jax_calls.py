@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls of jitted functions of a live, untouched JAX process: under their functions' names, as many
-as the script makes; what they run is theirs, on whichever thread; compilations and transfers."""
+"""Calls of jitted functions of a running JAX process: by name, as many as the script makes; their
+operations belong to them on any thread; compilations and transfers."""
 import collections
 import subprocess
 
@@ -13,7 +13,7 @@ ROUND = {"multiply": 2, "attend": 1, "integers": 1, "convolve": 1, "convolve_gro
 
 
 def jitted(report):
-    """{function: calls} of what JAX calls by name."""
+    """{function: calls} of the functions that JAX names."""
     return {f["name"]: f["calls"] for p in report["processes"] for f in p["functions"]
             if f["source"] == "jax" and not f["module"] and f["calls"]}
 
@@ -23,8 +23,8 @@ def others(report, name):
 
 
 def check_owners(report):
-    """Each run of an operation belongs to the function that its module was made of, or to an
-    operation that runs it (a loop)."""
+    """Each run of an operation belongs to the function of its module, or to an operation that runs it
+    (a loop)."""
     found = operations(report)
     assert found
     for name, row in found.items():

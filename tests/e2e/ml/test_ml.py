@@ -81,8 +81,8 @@ def traced_steps(trainer, steps, *options):
 
 
 def test_jax_by_default(jax_trainer):
-    """A dispatch a step; every step runs the same operations: twice the steps, twice the calls, and
-    the operations of a perceptron of 256, 512, 512 and 10 with a batch of 256."""
+    """One dispatch per step. Every step runs the same operations: twice the steps make twice the calls,
+    and the operations are those of a perceptron of 256, 512, 512 and 10 with a batch of 256."""
     once = traced_steps(jax_trainer, 10, "--no-calibrate")
     twice = traced_steps(jax_trainer, 20)
     jax_trainer.finish()
@@ -99,7 +99,7 @@ def test_jax_by_default(jax_trainer):
 
 
 def test_jax_matrix_products(jax_trainer):
-    """Down in the libraries that multiply, from several threads: every step does the same, so each
+    """The libraries that multiply, called from several threads: every step does the same, so each
     function's calls are a multiple of the steps."""
     report = traced_steps(jax_trainer, 10, "--no-calibrate", "-F",
                           "libjax_common*:{dnnl_sgemm,ynn*::dot_*}")
@@ -136,15 +136,16 @@ def test_shapes(script, torch_python):
 @pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
 @pytest.mark.parametrize("how", ["eager", "autocast", "compile"])
 def test_models(model, how, torch_python):
-    """What PyTorch's own counter says, and what the layers say. It does not see into a graph that is
-    compiled; scores of attention are computed again on the way back."""
+    """FLOPs equal PyTorch's own counter and the arithmetic of the layers. The counter does not see into
+    compiled graphs; the backward pass of attention computes scores again."""
     options = [] if how == "eager" else [f"--{how}"]
     check_steps(torch_python, model, recomputes=True, counter=how != "compile", options=options)
 
 
 def test_jax_flops(jax_trainer):
-    """256 inputs, 512, 512, 10 outputs, a batch of 256: forward, for the weights, and for the inputs
-    of all layers but the first. Uncalibrated, for otherwise the small ones are too dear to time."""
+    """256 inputs, layers of 512 and 512, 10 outputs, a batch of 256: forward, gradients of the weights,
+    and of the inputs of all layers but the first. Without calibration, because small operations would
+    be too expensive to time."""
     report = traced_steps(jax_trainer, 10, "--no-calibrate")
     jax_trainer.finish()
     check_sums(report)
@@ -247,7 +248,7 @@ for _ in range(10):
 
 
 def test_nvtx_of_torch_from_the_start(torch_python, tmp_path):
-    """run gives it a library to call; what PyTorch has out of line is not counted beside it."""
+    """`run` gives NVTX a library to call; PyTorch's own out-of-line functions do not count twice."""
     file = tmp_path / "report.json"
     run = subprocess.run([PERFX, "run", "--no-calibrate", "--memory", "off", "-o", str(file), "--",
                           torch_python, "-c", NVTX], capture_output=True, text=True, timeout=120)
@@ -303,7 +304,7 @@ print(1 - evaluated / (time.perf_counter() - begun), flush=True)
 
 
 def steps_of(python, program, tmp_path):
-    """Of a program that runs; and what it prints at its end, if it ends."""
+    """Steps of a running program, and its output if it ends."""
     with subprocess.Popen([python, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
@@ -318,7 +319,7 @@ def steps_of(python, program, tmp_path):
 
 
 def test_a_step_of_two_optimizers_is_an_iteration(torch_python, tmp_path):
-    """Five updates of a critic to one of its generator: by the models' arithmetic."""
+    """Five updates of a critic for each one of its generator, by the models' arithmetic."""
     inner, outer, last = 2 * 64 * 16 * 64, 2 * 64 * 64 * 32, 2 * 64 * 64
     judged = outer + last
     critic = (inner + outer) + 2 * judged + 2 * (outer + 2 * last)  # forward, and without the input's gradients

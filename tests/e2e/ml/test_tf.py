@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A current TensorFlow, from a virtual environment of its own: TF_VENV names it (make check-ml). A
-live, untouched trainer: calls, operations, steps and products as many as the script does."""
+"""A current TensorFlow, from its own virtual environment: TF_VENV names it (make check-ml). Calls,
+operations, steps and products of a running trainer equal those of the script."""
 import json
 import os
 import pathlib
@@ -44,14 +44,14 @@ def traced(trainer, *commands, options=()):
 
 
 def nodes(process):
-    """{node name: calls}: neither functions nor what Python calls."""
+    """{node name: calls}, without functions and calls from Python."""
     return {f["name"]: f["calls"] for f in process["functions"]
             if f["source"] == "tf" and not f["module"] and f["calls"]
             and not f["name"].startswith(("train_step_", "multi_step_on_iterator_"))}
 
 
 def of_function(process, name):
-    """Calls of what has been traced of a function, and of how many shapes."""
+    """Calls of a function's traced graphs, and the number of graphs (shapes)."""
     rows = [f["calls"] for f in process["functions"] if f["source"] == "tf" and f["calls"]
             and f["name"].rpartition("_")[0] == name]
     return sum(rows), len(rows)
@@ -86,7 +86,7 @@ def test_level_1_leaves_operations_out(trainer):
 
 @pytest.mark.parametrize("options", [(), ("-F", "libtensorflow_cc*:dnnl_sgemm")])
 def test_steps_by_a_function(options, trainer):
-    """Traced anew for another shape it is still the same step."""
+    """Traced again for another shape, it is still the same step."""
     _, process = traced(trainer, "run 4", "new 3",
                         options=["--step-range", "train_step", *options])
     assert of_function(process, "train_step") == (7, 2)
@@ -116,7 +116,7 @@ def test_products(trainer):
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_products_that_xla_compiled_count_once(tf_python, threads):
-    """XLA's thunks call the sgemm that operators call as well, also on threads of a pool."""
+    """XLA's thunks call the same sgemm as operators, also on pool threads."""
     trainer = Trainer(tf_python, "train_tf.py", "--threads", threads)
     try:
         report, process = traced(trainer, "xla 6")
@@ -127,8 +127,8 @@ def test_products_that_xla_compiled_count_once(tf_python, threads):
 
 
 def test_fused_products_are_not_guessed(trainer):
-    """Keras's layers become _FusedMatMul, which oneDNN does otherwise than by sgemm: two a step, whose FLOPs are not
-    read. So those of a step are not known."""
+    """Keras's layers become _FusedMatMul, for which oneDNN does not use sgemm: two per step with
+    unknown FLOPs, so those of a step are unknown."""
     _, process = traced(trainer, "fit 6")
     assert process["compute"]["figures"]["unread"] == 12
     assert "flops" not in process["steps"]
@@ -136,7 +136,7 @@ def test_fused_products_are_not_guessed(trainer):
 
 
 def test_small_operations_may_be_left_alone(trainer):
-    """By default they cost what the budget allows; calls of functions are counted all the same."""
+    """By default their cost is limited by the budget; calls of functions are counted all the same."""
     tracer, _ = attached(trainer.pid, "--memory", "off")
     try:
         trainer.command("run 1500")

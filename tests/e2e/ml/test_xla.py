@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""XLA's operations of a live, untouched JAX process: names and numbers of runs as JAX's own text of
-the compiled modules has them, operations (FLOPs) as the shapes of what is multiplied say."""
+"""XLA's operations of a running JAX process: names and numbers of runs as in JAX's text of the compiled
+modules, FLOPs by the shapes of the multiplied arrays."""
 import json
 import re
 from collections import Counter
@@ -46,7 +46,8 @@ def traced(trainer, *commands, options=()):
 
 
 def entry_operations(text):
-    """What a run of a compiled module runs, by the lines of its entry computation."""
+    """The operations that a run of a compiled module executes, from the lines of its entry
+    computation."""
     entry = text[text.index("\nENTRY"):]
     lines = entry[:entry.index("\n}")].splitlines()[2:]
     found = [re.match(r"\s*(?:ROOT )?%?([\w.\-]+) = .*?([\w\-]+)\(", line) for line in lines]
@@ -54,7 +55,7 @@ def entry_operations(text):
 
 
 def promised(trainer):
-    """Runs of each operation in a round: {"jit_multiply/dot.1": 2, …}."""
+    """Runs of each operation per round: {"jit_multiply/dot.1": 2, …}."""
     found = Counter()
     for module, text in json.loads(trainer.command("hlo 0")[-1]):
         found.update(f"{module}/{name}" for name in entry_operations(text))
@@ -62,7 +63,7 @@ def promised(trainer):
 
 
 def operations(report):
-    """{name: row} of what has a module's name before its own."""
+    """{name: row} of operations, whose names begin with a module's name."""
     return {f["name"]: f for p in report["processes"] for f in p["functions"]
             if f["source"] == "xla" and f["name"].startswith("jit_")}
 
@@ -80,7 +81,7 @@ def compute(report):
 
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_names_runs_and_flops(rounds, jax):
-    """Also of runs before the thunk has been read: with one round every run is such a one."""
+    """Also for runs before the thunk has been read: with one round, every run is one."""
     expected = promised(jax)
     report = traced(jax, f"run {rounds}")
     rows = operations(report)
@@ -102,7 +103,7 @@ def test_compiled_code_is_not_guessed(jax):
 
 
 def test_new_shapes(jax):
-    """Compiled while it is traced: one row for an operation, whatever its shapes."""
+    """Compiled while tracing: an operation has one row for all shapes."""
     report = traced(jax, "new 4")
     assert flops_by_module(report) == {"jit_multiply": 4 * NEW}
     calls = {n: f["calls"] for n, f in operations(report).items()}
@@ -111,15 +112,15 @@ def test_new_shapes(jax):
 
 @pytest.mark.parametrize("times", [1, 5])
 def test_loops(times, jax):
-    """What a loop runs is its own, also before anybody has read what the loop is."""
+    """Operations in a loop have their own runs, also before the loop's thunk has been read."""
     report = traced(jax, f"loop {times}")
     assert flops_by_module(report) == {"jit_loop": times * 7 * 2 * 40 * 30 * 30}
     assert compute(report)["figures"]["silenced"] == 0
 
 
 def test_submitted(jax):
-    """A large product returns when threads have got its parts: what that takes is no rate. One that
-    waits for them has one, as has the process."""
+    """A large product returns when threads have received its parts, so its time is no rate. One that
+    waits for them has a rate, and so has the process."""
     report = traced(jax, "large 10", "run 10")
     rows = operations(report)
     [large] = [f for n, f in rows.items() if n.startswith("jit_large/") and f.get("flops")]
@@ -142,7 +143,8 @@ def test_several_threads(jax):
 
 
 def test_runs_without_records(jax):
-    """A ring that is much too small: runs are in the overflow sums, the unread ones among them."""
+    """With a ring that is much too small, runs are in the overflow sums, also those of unread
+    thunks."""
     tracer, _ = attached(jax.pid, *QUICK, "--ring-size", "4K", "-F", KERNELS, "-F", THUNKS)
     jax.command("run 40")
     report = tracer.stop()
@@ -151,15 +153,15 @@ def test_runs_without_records(jax):
 
 
 def test_kernels_agree(jax):
-    """What the dot kernels are asked for, by their own arguments, is what the thunks say, of all
-    that is multiplied by them: integers are not."""
+    """FLOPs of the dot kernels, by their own arguments, equal those of the thunks. Integers are not
+    multiplied by them."""
     kernels = traced(jax, "run 3", options=["-F", KERNELS])
     total = sum(f.get("own_flops", 0) for p in kernels["processes"] for f in p["functions"])
     assert total == 3 * (sum(ROUND.values()) - 2 * INTEGERS)
 
 
 def test_nothing_counts_twice(jax):
-    """With the kernels beside the thunks, on whichever thread they run, the sum is the same."""
+    """With kernels and thunks traced, on any thread, the sum is the same."""
     report = traced(jax, "run 3", options=["-F", KERNELS, "-F", THUNKS])
     kernel = re.compile(r"ynn::(\(anonymous namespace\)::)?dot_|dnnl_sgemm$")
     kernels = [f for p in report["processes"] for f in p["functions"]
