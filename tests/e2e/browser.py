@@ -93,7 +93,7 @@ class Browser:
             event = self._message(deadline)
             if "method" in event:
                 self._note(event)
-        # graphs are drawn when their size is first observed: with a frame, which may come later
+        # graphs are drawn when their size is first observed, in a later frame
         self.eval("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
     def eval(self, script):

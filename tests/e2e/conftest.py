@@ -23,12 +23,12 @@ import pytest
 pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers",
                               "ranges")
 
-# what was started in the background (nohup, &) ignores these, and all that it starts does
+# programs in the background (nohup, &) ignore these signals, and so do their children
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-# of pytest-xdist: one of several processes that run tests side by side
+# pytest-xdist runs tests side by side in several processes
 LANE = os.environ.get("PYTEST_XDIST_WORKER")
 LANE_PLACE = tempfile.TemporaryDirectory(prefix=f"perfx-{LANE}-", dir="/tmp") if LANE else None
 
@@ -49,10 +49,10 @@ def build_folder():
 BUILD = build_folder()
 PERFX = str(BUILD / "perfx-trace")
 WORKLOADS = BUILD / "workloads"
-# make test-all, and what other kernels are asked: each kind of link, and what takes long.
+# make test-all and check-kernels run each kind of link and long tests.
 EVERYTHING = os.environ.get("PERFX_TESTS") == "all"
-# tests/run, which make starts after .ci/deps: what a test needs is there, so it does not skip but
-# for what no package gives: another kernel, more privileges, tools that Debian has not.
+# tests/run, which make starts after .ci/deps: everything that packages provide is there, so a test may
+# only skip for another kernel, missing privileges, or tools that Debian does not have.
 STRICT = os.environ.get("PERFX_TESTS_STRICT") == "1"
 MAY_SKIP = re.compile(
     "this kernel|kernel thread|/dev/kmsg|mounted here|control groups here|allowed here|terminal|"
@@ -68,7 +68,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "alone: nothing else may run: times are compared, or others are disturbed")
 
 
-# What takes longest begins first, so that the lanes end together.
+# The longest files begin first, so that the lanes end together.
 LONGEST = ("test_samples.py", "test_harm.py", "test_torch.py", "test_budget.py", "test_target.py", "test_serve.py",
            "test_follow.py", "test_annotations.py", "test_top.py", "test_memory.py", "test_capture.py")
 
@@ -162,10 +162,10 @@ class Tracer:
     def __init__(self, pid, *options, duration="60", link=None, budget=False, **popen):
         which = ["-a"] if pid is None else ["-p", str(pid)]
         argv = [PERFX, *which, "-d", duration, "-f", "json", "--full"]
-        # a gate stands still before and after: there are no steps to observe
+        # at a gate the program is idle before and after: there are no steps to observe
         if "--observe" not in options:
             argv += ["--observe", "off"]
-        # what is counted exactly must not depend on how busy the machine is
+        # exact counts must not depend on the load of the machine
         if not budget and "--max-overhead" not in options:
             argv += ["--max-overhead", "off"]
         argv += options

@@ -3,12 +3,12 @@
 import os
 import re
 
-# Debian's package and the library that is preloaded.
+# Debian's package and the library to preload.
 ALLOCATORS = {"jemalloc": ("libjemalloc2", "libjemalloc.so.2"),
               "tcmalloc": ("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),
               "mimalloc": ("libmimalloc2.0", "libmimalloc.so.2.0")}
 
-# The words of memory.h's expectations that are no function, and their domain.
+# Words in memory.h's expectations that are not functions, and their domain.
 DOMAINS = {"memory": "host", "mallinfo": "host", "tensor": "tensor", "gpu": "gpu"}
 
 
@@ -79,7 +79,7 @@ def consistent_memory(report):
         for key in ("allocs", "allocated_bytes"):
             assert sum(h[key] for h in m["hotspots"]) == m[key], (m["domain"], key)
         frees = sum(h["frees"] for h in m["hotspots"])
-        # one munmap may take pages of several
+        # one munmap may unmap pages of several mappings
         assert frees >= m["frees"] if "mmap" in m["allocator"] else frees == m["frees"]
         assert sum(h["live_bytes"] for h in m["hotspots"]) == m["current_bytes"]
         assert sum(h["live_at_peak_bytes"] for h in m["hotspots"]) == m["peak_bytes"]

@@ -55,7 +55,7 @@ def check_shared_batches(python, steps=10):
     trainer = Trainer(python, "train_cnn.py", "--workers", "2")
     try:
         trainer.command("run 5")
-        time.sleep(0.5)  # until the workers have made what they may make ahead
+        time.sleep(0.5)  # until the workers have filled their queues
         tracer = Tracer(trainer.pid, "--memory", "tensor", "--no-calibrate")
         trainer.command(f"run {steps}")
         time.sleep(0.5)
@@ -105,11 +105,12 @@ def check_leak(python, seconds):
     """One tensor is kept in each step: only that hotspot leaks, at the rate at which it grows."""
     report, steps, steps_per_s = trace_training(python, seconds, "--leak", str(LEAK_BYTES))
     (spot,) = leaks(report)
-    # stacks of the first steps end where the unwind tables were on their way: hotspots of their own, shown alike
+    # stacks of the first steps end at tables that are not ready yet: separate hotspots that look the
+    # same
     kept = sum(h["live_bytes"] for m in entries(report, "tensor") for h in m["hotspots"] if h["stack"] == spot["stack"])
-    # without the stack's outer frames the place is PyTorch's own: the step's other tensors too
+    # without the stack's outer frames the place is PyTorch's own, as for the step's other tensors
     assert 0 <= kept - steps * LEAK_BYTES < 16 << 20
     assert len(leak_findings(report)) == 1
     rate = steps_per_s * LEAK_BYTES
-    # steps do not come at quite the same pace; each is a small part of all
+    # steps are not quite equally long; each is a small part of the whole
     assert abs(spot["slope_bytes_per_s"] / rate - 1) < 0.15, (spot["slope_bytes_per_s"], rate)

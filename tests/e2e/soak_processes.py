@@ -15,23 +15,23 @@ import urllib.request
 import pytest
 from conftest import EVERYTHING, PERFX, WORKLOADS, Program, ended, run, until_attached, wait_for
 
-# Of each of the two.
+# Seconds of each of the two.
 SECONDS = int(os.environ.get("SOAK", "180" if EVERYTHING else "1800"))
-BATCH = 20  # processes between two looks of the driver
-CALLS = 150  # of crowd_work in each
-BLOCKS = 100  # that the one which starts them allocates for each BATCH
-# With memory traced: each process has probes of its own then, and there are fewer in the time.
+BATCH = 20  # processes between two checks of the driver
+CALLS = 150  # calls of crowd_work in each process
+BLOCKS = 100  # blocks that the launcher allocates for each BATCH
+# With memory traced, each process has its own probes, so fewer fit into the time.
 MEMORY_SECONDS = min(SECONDS, 180)
 FLIGHT = 20  # seconds
-DUMP_EVERY = 12  # so that each process, however it lies, is whole in one of them
-# Tables fill until then: indices are used again 10 s after the flight buffer is over, and two epochs.
+DUMP_EVERY = 12  # so that each process is whole in at least one file
+# Tables fill until then: indices are reused 10 s after the flight buffer's time, and after two epochs.
 WARM_UP = min(75, SECONDS // 2)
 SERVED_WARM_UP = 300 if SECONDS >= 900 else SECONDS // 2
-# What may be added in the measured part. A short one is still as busy as its tables are filling: a leak of 4 KiB a
-# process shows.
+# Allowed growth in the measured part. A short run has as many processes as fill its tables: a leak of 4
+# KiB per process shows.
 GROWTH_MIB = 24
 GROWTH_LONG_MIB = 6
-LONG = 600  # seconds that are measured
+LONG = 600  # measured seconds
 DESCRIPTORS = 2
 PORT = 9479
 LOSSES = ("ring_drops", "map_full", "control_drops", "undecoded", "truncated_bytes", "stack_failures")

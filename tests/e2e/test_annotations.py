@@ -86,7 +86,7 @@ CASES = ["tasks", "unbalanced", "threads", "forks", "signals", "values", "blocks
 def test_every_case_and_link(annotated, case, link):
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")
-    # how often a signal came is known of all runs together
+    # only the sum of signals over all runs is known
     _, report = annotated(case, link=link, first=case != "signals")
     lost = {k: v for k, v in report["losses"].items() if v}
     assert set(lost) <= {"unmatched_entries", "unmatched_returns", "foreign_hits"}, lost
@@ -116,7 +116,7 @@ def test_tasks_keep_their_own(annotated):
     assert parents(report, "inside") == {"await": 500}
     assert parents(report, "orphan") == {"event loop": 1000}
     assert parents(report, "task a") == parents(report, "task b") == {"event loop": 500}
-    # a task's own time is what is left of it without what belongs to it, to the nanosecond
+    # a task's own time is the rest without its children's, to the nanosecond
     of_task = {p["name"]: p["total_ns"] for p in row(report, "part")["parents"]}
     task_a, task_b, wait = (row(report, name) for name in ("task a", "task b", "await"))
     assert task_a["self_ns"] == task_a["total_ns"] - of_task["task a"]
@@ -135,13 +135,13 @@ def test_ten_thousand_names(annotated):
     assert {name: n for name, n in calls.items() if n != 1} == {}
     assert {c["name"]: c["value"] for c in process["counters"]} == \
         {f"name {i}": i for i in range(0, 10000, 5)}
-    # so many allocators have a number of their own, the others are one
+    # this many allocators have a number of their own, the others share one
     (memory,) = own_memory(report)
     allocs = {a["name"]: a["allocs"] for a in memory["allocators"]}
     other = allocs.pop("(other)")
     assert len(allocs) > 1000 and set(allocs.values()) == {1}
     assert other + len(allocs) == memory["allocs"] == memory["frees"] == 2000
-    # names that found no room: of each block, allocated and freed
+    # names without room: of each block, at its allocation and free
     assert report["losses"]["map_full"] == 2 * other
 
 
@@ -162,7 +162,7 @@ def test_hostile_names(annotated):
     allocs = {a["name"]: (a["allocs"], a["frees"]) for a in memory["allocators"]}
     assert {name: allocs[name] for name in shown} == dict.fromkeys(shown, (20, 20))
     assert allocs["(unreadable)"] == (80, 80)
-    # what could not be read is counted each time: four names, seven markers, twenty times
+    # unreadable names are counted each time: four names, seven markers, twenty times
     assert report["losses"]["read_faults"] == 4 * 7 * 20
 
 
@@ -208,16 +208,16 @@ def test_values_without_room(program, tracer):
 def test_blocks(annotated):
     _, report = annotated("blocks", runs=1)
     (memory,) = own_memory(report)
-    # the pool's block and the first of the cache's have one address; two stay of each ten
+    # the pool's block and the first of the cache's have one address; two of each ten stay
     assert (memory["allocs"], memory["frees"]) == (110, 90)
     assert memory["current_bytes"] == 200 and memory["current_count"] == 2
-    assert memory["replaced"] == 18  # they are handed out anew though they were not freed
+    assert memory["replaced"] == 18  # they are allocated again without a free
     assert memory["unknown_frees"] == 10
     assert memory["peak_bytes"] == 65536 + 1000
     hotspots = {h["allocator"]: h for h in memory["hotspots"]}
     assert hotspots["cache"]["function"] == "keep_some" and hotspots["cache"]["allocs"] == 100
     assert hotspots["pool"]["allocated_bytes"] == 10 * 65536
-    # the marker itself is no place
+    # the marker itself is not a place
     assert not any("perfx_memory_alloc" in h["stack"][0] for h in memory["hotspots"])
     assert row(report, "keep_some")["calls"] == 100
 
@@ -246,7 +246,7 @@ def test_the_program_says_when(annotated, link):
     assert process["wall_ns"] == report["capture"]["duration_ns"]
     steps = process["steps"]
     assert steps["count"] == 60
-    # a step does not begin before its window: what lies between two is no step's
+    # a step does not begin before its window: the time between two windows is in no step
     assert steps["total_ns"] <= report["capture"]["recorded_ns"]
 
 

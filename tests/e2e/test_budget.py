@@ -23,7 +23,7 @@ def run_until(traced, tracer, *texts, seconds=60):
     while not any(text in said for text in texts):
         assert time.monotonic() < end, f"nobody says {texts}: {said}"
         traced.go()
-        time.sleep(0.02)  # lest what is called seldom is called often
+        time.sleep(0.02)  # so that a function that is called seldom is not called often
         # past the buffer, which hides lines from select
         while readable(tracer.process.stderr, 0):
             chunk = os.read(tracer.process.stderr.fileno(), 4096).decode()
@@ -48,7 +48,7 @@ def test_called_too_often(name, how, link, links, program, tracer):
     *steps, last = run_until(traced, t, "not traced since")
     assert re.fullmatch(rf"perfx-trace: overhead budget: {name} not traced since [\d.]+ s: -F 'tinyblas.so:{name}' keeps it", last)
 
-    # its probes are gone, the others' are not; from here on calls cost nothing and are not counted
+    # its probes are removed, the others' are not; from here on calls cost nothing and are not counted
     left = patched_bytes(traced.pid)
     traced.go(3)
     expected = traced.finish()
@@ -63,7 +63,7 @@ def test_called_too_often(name, how, link, links, program, tracer):
     assert left == len(report["overhead"]["probes"]) - len(sites)
     given_up, = report["not_attached"]
     assert given_up["name"] == name and "too many calls for the default set" in given_up["reason"]
-    # every hit of its entry is a call; those without a time are no loss
+    # every hit of its entry is a call; calls without a time are not a loss
     assert row["calls"] == sum(p["hits"] for p in sites if p["at"] == "entry")
     assert row["timed"] > 0 and report["losses"]["untimed_calls"] == 0
 
@@ -212,7 +212,8 @@ def test_a_million_calls_a_second_within_two_percent(million, tracer):
     assert "--max-overhead" in removed["reason"]
     seldom, = functions(report, "seldom")
     assert seldom["timed"] == seldom["calls"] > 100
-    # other programs only ever make a call dearer; by as much as these two differ nobody knows what it takes untraced
+    # other programs only make calls more expensive; the difference between these two is the uncertainty
+    # of the untraced time
     without, noise = (before + after) / 2, abs(before - after) / 2
     assert during < 1.02 * without + noise, f"{before} → {during} → {after} ns of CPU time a call"
 
@@ -268,7 +269,7 @@ def test_waits_that_are_given_up_do_not_go_on(tracer):
     assert longest < 0.5e9
 
 
-# --- whose time, and what stays ---
+# --- program time, and probes that stay ---
 
 @pytest.fixture
 def shared_cpu():
@@ -348,7 +349,7 @@ def test_ends_of_steps_stay(tracer, python, by, options):
 
     said, turns = "", 0
     try:
-        go()  # all that runs only once
+        go()  # code that runs only once
         t = tracer(traced.pid, "--max-overhead", "0.1%", *options)
         end = time.monotonic() + 60
         while "at::_ops::addmm::call" not in said or "not traced since" not in said:
@@ -357,7 +358,7 @@ def test_ends_of_steps_stay(tracer, python, by, options):
             turns += 1
             while readable(t.process.stderr, 0):
                 said += os.read(t.process.stderr.fileno(), 4096).decode()
-        end = time.monotonic() + 5  # the message does not name all that goes
+        end = time.monotonic() + 5  # the message does not name all removed probes
         while time.monotonic() < end:
             go()
             turns += 1
@@ -414,7 +415,7 @@ def test_steps_have_whole_figures_or_none(limit, tmp_path):
     steps, compute = process["steps"], process["compute"]
     assert steps["count"] - 1 == steps["whole"] >= steps["computed"]
     if "flops" in steps:
-        # three products a layer, but one less for the first: its input needs no gradient
+        # three products per layer, but two for the first: its input needs no gradient
         assert steps["flops"] == steps["computed"] * (3 * 6 - 1) * 2 * 48 * 96 * 96
     if steps["divided"]:
         assert sum(steps["breakdown"].values()) == steps["divided_ns"]

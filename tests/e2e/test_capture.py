@@ -78,7 +78,7 @@ def test_killed_at_any_moment(busy, tmp_path):
     for i in range(KILLS):
         file = tmp_path / f"{i}.perfx"
         tracer = recording(busy.pid, file)
-        if i % 2:  # how long it takes to attach depends on what else this machine does
+        if i % 2:  # the time of attaching depends on the load of this machine
             until_attached(tracer)
         time.sleep(chance.uniform(0, 2))
         tracer.send_signal(signal.SIGKILL)
@@ -86,7 +86,7 @@ def test_killed_at_any_moment(busy, tmp_path):
         assert tracer.returncode == -signal.SIGKILL
         if not file.exists():
             continue
-        if not file.stat().st_size:  # before there was anything
+        if not file.stat().st_size:  # before anything was recorded
             result = run("report", file)
             assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
             continue
@@ -101,7 +101,7 @@ def test_killed_tracer_loses_a_second_at_most(busy, tmp_path):
     file = tmp_path / "run.perfx"
     tracer = recording(busy.pid, file)
     until_attached(tracer)
-    before = busy.calls() + OFTEN  # the round that was running may have been seen in part
+    before = busy.calls() + OFTEN  # the current round may be partly recorded
     assert wait_for(lambda: busy.calls() > before + 20 * OFTEN, 60)
     until = time.monotonic()
     time.sleep(1.5)
@@ -169,7 +169,7 @@ REPLAYED = {
     "ranges train": ["-F", "ranges:{work,pushes,pops}"],
     "exceptions": ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"],
     "memory_many": ["--memory", "all", "-F", "memory_many:*"]}
-# what make test asks: each program, and each format
+# make test runs each program and each format
 REPLAYED_FIRST = {("ranges train", "json"), ("ranges train", "txt"), ("exceptions", "md"),
                   ("memory_many", "json")}
 

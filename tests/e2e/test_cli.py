@@ -231,7 +231,7 @@ def test_a_text_to_a_full_disk():
             result = subprocess.run([PERFX, *words], stdout=full, stderr=subprocess.PIPE, text=True)  # pylint: disable=subprocess-run-check
         assert "stdout: no space left" in one_line(result, 1)
         with subprocess.Popen([PERFX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as early:
-            early.stdout.close()  # a pager that is left is no failure
+            early.stdout.close()  # quitting a pager is not a failure
             assert early.wait(10) == 0 and not early.stderr.read()
 
 

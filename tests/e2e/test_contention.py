@@ -35,7 +35,7 @@ def test_other_programs_have_the_cpus():
             process.kill()
             process.wait()
     host = report["capture"]["host"]
-    # a virtual machine's two accounts, of a CPU's ticks and of a process's time, differ by what is stolen
+    # a virtual machine's accounts of CPU ticks and of process time differ by stolen time
     assert host["others_cpu_ns"] >= 0.7 * used * 1e9
     assert host["busy_ns"] >= host["others_cpu_ns"]
     finding, = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "CpuContention"]
@@ -67,7 +67,7 @@ def named(name, code):
 
 
 SPINS = "while True: pass"
-# half a millisecond of work, again and again: it often has the CPU just before the program that is traced
+# half a millisecond of work, repeatedly: it often has the CPU just before the traced program
 WAKES = "import time\nwhile True:\n    time.sleep(0.002)\n    for i in range(5000): pass"
 
 

@@ -27,7 +27,7 @@ def check(report, expected):
         if key == "calls":
             assert counted(report, name)["calls"] == value and counted(report, name)["missed"] == 0
         elif key == "page-faults":
-            # and the pages of the program's own code, which the probes have replaced
+            # and pages of the program's own code, which the probes have replaced
             assert 0 <= counted(report, name)[key] - value <= 3
         else:
             assert counted(report, name)[key] >= value

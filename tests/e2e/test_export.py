@@ -64,7 +64,7 @@ def test_chrome(capture, functions, tmp_path):
     text = exported(capture, "chrome", tmp_path / "r.json").decode()
     assert re.search(r'"rank":\s+(\d+)', text)
     events = json.loads(text)["traceEvents"]
-    # steps that its period shows are on a track of their own
+    # steps of a period are on a track of their own
     calls = [e for e in events if not e["name"].startswith("ProfilerStep#")]
     timed = [e["name"] for e in calls if e["ph"] == "X"]
     assert counts(timed) == {name: t for name, (_, t, _) in functions.items() if t}
@@ -89,11 +89,11 @@ def test_perfetto(capture, functions, tmp_path):
         if found:
             time = int(re.search(r"timestamp: (\d+)\n  trusted", packet)[1])
             events.append((time, len(events), *found.groups()))
-    for _, _, kind, name, track in sorted(events):  # as Perfetto sorts them: by time, then as they came
+    for _, _, kind, name, track in sorted(events):  # Perfetto's order: by time, then as in the file
         stack = open_ones.setdefault(track, [])
         if kind == "TYPE_SLICE_BEGIN":
             stack.append(name)
-            if name:  # steps that its period shows have none that is interned
+            if name:  # steps of a period have no interned name
                 begun.append(names[int(name)])
         elif kind == "TYPE_SLICE_END":
             stack.pop()
@@ -178,7 +178,7 @@ def test_same_bytes_without_root_and_to_stdout(capture, form, tmp_path):
     assert first == exported(capture, form, tmp_path / "a")  # what was there is replaced
     result = subprocess.run([PERFX, "export", str(capture), "-f", form], capture_output=True)
     assert (result.stdout, result.stderr, result.returncode) == (first, b"", 0)
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         Path(folder).chmod(0o777)
         copy = Path(folder, "run.perfx")
         shutil.copy(capture, copy)

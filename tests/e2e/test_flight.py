@@ -108,13 +108,13 @@ def test_nothing_is_written_until_asked(busy, flight, tmp_path):
     (process,) = report["processes"]
     assert process["wall_ns"] == report["capture"]["duration_ns"]
     assert cpu(process) <= process["wall_ns"] * 1.2
-    # hits are the window's: an entry and an exit a call, or one that counts both
+    # hits are the window's: two per call, for entry and exit, or one that counts both
     hits = report["overhead"]["hits"]
     assert 0.9 < hits / total(report, "sgemm_", "calls") < 2.3
     text = run("report", file).stdout
     assert re.search(r"Flight recorder: the last 1\.\d\d s of \d\.\d\d s; reason for writing: SIGUSR1\.", text)
     part = report_of(file, "--since", "500ms")
-    # the segment that is being recorded then is whole
+    # the segment in progress is complete in the file
     assert 0 < part["capture"]["part"]["after_ns"] - window["after_ns"] <= 5 * 10**8
     assert 0 < total(part, "sgemm_", "calls") < total(report, "sgemm_", "calls")
     assert run("export", file, "-f", "chrome", "-o", tmp_path / "t.json").returncode == 0
@@ -200,7 +200,7 @@ def test_memory_is_bounded(busy, flight, tmp_path):
     assert report["capture"]["part"]["memory_full"] and report["capture"]["part"]["after_ns"] > 0
 
 
-@pytest.mark.long  # in make test a capture is: test_capture.py
+@pytest.mark.long  # in make test, test_capture.py covers this
 def test_killed_while_it_writes(busy, flight, tmp_path):
     """The name has the complete old or new file; a partial file has another name."""
     file = tmp_path / "run.perfx"
@@ -295,7 +295,7 @@ def test_indices_are_used_again(program, flight, tmp_path, monkeypatch):
     crowd, file = program(WORKLOADS / "crowd", "100"), tmp_path / "run.perfx"
     f = flight(crowd.pid, file, ring="4s", what=("-F", "crowd:crowd_*", "--memory", "off"))
     crowd.go()
-    time.sleep(20)  # until they are out of it, and ten seconds more
+    time.sleep(20)  # until they have left it, and ten seconds more
     crowd.go(2)
     f.ask()
     while "the last" not in f.line():

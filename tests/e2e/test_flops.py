@@ -191,7 +191,7 @@ def test_trainer(tmp_path):
     assert process["compute"]["attributed"] == 1
     assert rows["cblas_sgemm"]["own_flops"] == int(own["flops"])
     assert rows["cblas_sgemm"]["figures"]["counted"] == int(own["calls.cblas_sgemm"])
-    # of train_epoch, the steps; what is left is evaluation
+    # training steps of train_epoch; the rest is evaluation
     assert rows["train_epoch"]["flops"] == rows["train_step"]["flops"]
     assert rows["train_epoch"]["flops"] + rows["evaluate"]["flops"] == int(own["flops"])
     assert rows["linear_forward"]["flops"] + rows["linear_backward"]["flops"] == int(own["flops"])

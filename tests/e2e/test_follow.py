@@ -76,7 +76,7 @@ def test_others_map_more_than_the_kernel_reports(runs, program, tracer):
         other.go(3)
         if runs:
             target.go()
-    for _ in range(5):  # the kernel says how many it dropped with the next report that finds room
+    for _ in range(5):  # the kernel reports the number of dropped reports with the next one
         time.sleep(0.1)
         other.go()
     report = t.stop()
@@ -226,7 +226,7 @@ def test_libraries_that_are_opened_one_by_one(tracer, tmp_path):
     names = [f"late-{i}-.so" for i in range(300)]
     with opener() as (program, say):
         t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "late-*.so:late_work")
-        # the probes of the last one open before those of one more are there
+        # the last library's probes open before those of the next one exist
         for name in [*names, "late-end.so"]:
             shutil.copy(WORKLOADS / "late.so", tmp_path / name)
             say(tmp_path / name)

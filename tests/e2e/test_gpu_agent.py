@@ -52,9 +52,9 @@ def test_what_the_device_did_is_in_the_report(tmp_path):
     pageable = copies["device_to_host", False]
     assert (pageable["calls"], pageable["bytes"], pageable["total_ns"]) == (1, 1000, 200)
     assert rows(process, "syncs")["cudaStreamSynchronize"]["calls"] == 1
-    # the agent's own waits are left out
+    # the agent's own waits are omitted
     assert {b["tid"] for b in process["blocked"]} == {process["pid"]}
-    assert gpu["drops"] == 1 and report["losses"]["gpu_records"] == 1  # the one without times
+    assert gpu["drops"] == 1 and report["losses"]["gpu_records"] == 1  # except the one without times
 
 
 def test_gpu_time_belongs_to_the_calling_function(tmp_path):
@@ -94,7 +94,7 @@ def test_beyond_the_limit_sums_are_exact(tmp_path):
 def test_it_steps_aside_for_the_programs_own_profiler(tmp_path):
     _, process, run = traced(tmp_path, "profiles")
     assert "its own profiler has begun" in run.stderr
-    assert "profiler 0" in run.stdout  # which found CUPTI free
+    assert "profiler 0" in run.stdout  # CUPTI was not in use by others
     assert process["gpu"]["agent"]["state"] == "stepped_aside"
     assert rows(process, "kernels")["before"]["calls"] == 1
 
@@ -227,7 +227,7 @@ def test_another_users_connections_take_no_place(tmp_path):
             flooder.wait()
     assert process["gpu"]["agent"]["state"] == "stopped"
     assert rows(process, "kernels")["gemm"]["calls"] == 3
-    assert report["losses"]["gpu_records"] == 1  # the one without times
+    assert report["losses"]["gpu_records"] == 1  # except the one without times
     refused = f"pid {flooder.pid}: its connection to the GPU agents' socket is refused: the process is not traced"
     named = [line for line in run.stderr.splitlines() if refused in line]
     assert 0 < len(named) <= 10, run.stderr

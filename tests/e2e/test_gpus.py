@@ -87,7 +87,7 @@ def test_what_the_driver_says(stub, idle):
     known = {"index": 0, "name": "NVIDIA H100 80GB HBM3", "driver": "580.65.06",
              "memory_bytes": 85520809984, "multiprocessors": 132, "utilisation_percent": 87,
              "memory_utilisation_percent": 41, "power_mw_max": 250000, "sm_clock_mhz": 1755,
-             # less the driver's own MiB
+             # minus the driver's own MiB
              "memory_used_bytes": 3220176896, "process_memory_bytes": 2147483648,
              "sm_active_permille": 455, "tensor_active_permille": 120}
     assert {key: device.get(key) for key in known} == known
@@ -101,7 +101,7 @@ def test_energy_of_a_shared_gpu(stub, idle):
              f"nvmlDeviceGetProcessUtilization 0 {idle.pid}:60 1:20")
     report, _ = trace(stub, idle.pid)
     process = process_of(report, idle.pid)
-    assert "throttle" not in process["gpu"]["devices"][0]  # the driver does not say
+    assert "throttle" not in process["gpu"]["devices"][0]  # unknown to the driver
     assert process["gpu_energy_estimated"] is True
     assert process["gpu_energy_mj"] == pytest.approx(report["energy"]["gpu_mj"] * 3 / 4, abs=1)
 
@@ -167,7 +167,7 @@ def test_doctor(stub):
         "doctor", env=stub.environment).stdout
 
 
-# CUPTI where the toolkit has it: in a mount namespace of its own.
+# CUPTI in the toolkit's folder, in a separate mount namespace.
 TOOLKIT = ('mount -t tmpfs none /usr/local && mkdir -p /usr/local/cuda/lib64 && '
            'cp "$0"/libcupti.so.13 /usr/local/cuda/lib64 && exec "$@"')
 
@@ -181,7 +181,7 @@ TOOLKIT = ('mount -t tmpfs none /usr/local && mkdir -p /usr/local/cuda/lib64 && 
     ({"STUB_CUPTI_FAIL": "cuptiGetVersion:999"}, "missing CUPTI (/usr/local/cuda/lib64/libcupti.so.13): it crashes or gives "
                                                  "no answer\n")])
 def test_doctor_says_what_cupti_there_is(environment, line, tmp_path):
-    # PERFX may be anywhere, but not in what is mounted over
+    # PERFX may be anywhere except under the mount
     perfx = shutil.copy(PERFX, tmp_path)
     out = subprocess.run(["unshare", "--mount", "sh", "-c", TOOLKIT, WORKLOADS / "gpu", perfx, "doctor"],
                          env={**os.environ, "LD_PRELOAD": str(WORKLOADS / "gpu/libcuda.so.1"), **environment},

@@ -47,8 +47,8 @@ def test_goes_on(name, link, how, links, program, tracer, kernel_log):
     report = t.stop()
     consistent(report)
     if "migrate" in arguments:
-        # A call that another thread ends is one call, but its time is not known: no frame of that
-        # thread waits for it. Two are open when the coroutine moves, one way and back.
+        # A call that another thread ends is one call of unknown time, because no frame of that thread
+        # waits for it. Two are open when the coroutine moves, one in each direction.
         for (function, key), value in expected.items():
             if key == "calls":
                 assert total(report, function, "calls") == value
@@ -103,7 +103,7 @@ def test_wrong_shapes_in_pytorch(program, tracer, kernel_log):
     assert kernel_log.about_uprobes([p.pid]) == []
 
 
-# --- the tracer dies, or is stopped, at any moment ---
+# --- the tracer is killed or stopped at any moment ---
 
 def gone(objects):
     return not any(bpf_object_exists(kind, number) for kind, number in objects)
@@ -159,7 +159,7 @@ def test_ctrl_c_at_any_moment(delay_ms, program):
     t.send_signal(signal.SIGINT)
     out, err = t.communicate(timeout=10)
     assert t.returncode in (0, 130, -signal.SIGINT), err
-    # before main it has no handler yet
+    # before main it has no handler
     assert t.returncode != -signal.SIGINT or delay_ms <= 50
     if t.returncode == 0:
         assert json.loads(out)["schema"] == "perfx.report/1"
@@ -177,7 +177,7 @@ def test_signal_once_is_a_report(number, program, tracer):
     p.go()
     t.process.send_signal(number)
     if number == signal.SIGHUP:
-        t.process.send_signal(number)  # from the terminal and from the shell
+        t.process.send_signal(number)  # signals from the terminal and from the shell
     assert total(t.report(), "outer", "calls") == 1000
     p.finish()
 

@@ -94,7 +94,7 @@ def test_roofline(browser, tmp_path, scheme):
                                          "e => [+e.getAttribute('cx'), +e.getAttribute('cy')])")))
     assert dots["fast"][0] > dots[names[1]][0] > dots["<b>slow"][0]
     assert dots["fast"][1] < dots[names[1]][1] < dots["<b>slow"][1]
-    # the roof, whose ridge is at 10 FLOP a byte; y grows downwards
+    # the roof, with its ridge at 10 FLOP/byte; y grows downwards
     roof = browser.eval("document.querySelector('.roofline .roof').getAttribute('d')")
     flat = float(roof.split("L")[1].split()[1])
     assert roof.count("L") == 2 and all(y > flat for _, y in dots.values())
@@ -150,11 +150,11 @@ def test_step_chart(browser, tmp_path, scheme):
     assert len(of_all(browser, ".steps .slow", "1")) == 1
     title = of_all(browser, ".steps g:nth-of-type(7) title", "e.textContent")[0]
     assert title.startswith("Step 7: 250 ms") and "data 125 ms" in title and "MFU" in title
-    # colours that can be told apart, in the legend as in the bars
+    # distinguishable colors, equal in legend and bars
     colours = of_all(browser, ".steps .dot", "getComputedStyle(e).backgroundColor")
     assert len(set(colours)) == 6
     assert of_all(browser, ".steps rect.data", "getComputedStyle(e).fill")[0] == colours[0]
-    # each step in the table, by which it is sorted and searched
+    # each step is in the table, which can be sorted and searched by it
     assert browser.eval("document.body.textContent.includes(%s)" % json.dumps(STEP))
     browser.eval("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     table = "[...document.querySelectorAll('table')].find(t => t.tHead.textContent.trim().startsWith('Step'))"
@@ -246,13 +246,13 @@ def test_flame_graph(browser, page):
     labels = boxes(browser)
     assert labels[0].startswith("all: ") and any(l.startswith("train_step: ") for l in labels)
     assert "</script><script>alert(1)</script>" in " ".join(labels)
-    # a click makes the box as wide as the graph, and the one around it stays to go back to
+    # a click makes the box as wide as the graph, and keeps the enclosing box to go back to
     browser.eval("[...document.querySelectorAll('.graph g')].find(g => g.ariaLabel.startsWith('train_step'))"
                  ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")
     wide = browser.eval("[...document.querySelectorAll('.graph g')].filter(g => g.querySelector('rect')"
                         ".width.baseVal.value === document.querySelector('.graph').clientWidth).map(g => g.ariaLabel)")
     assert {w.split(":")[0] for w in wide} == {"all", "train_step"}
-    # the keys: down to the first callee, which is told; Escape goes back
+    # keys: down to the first callee, which is announced; Escape goes back
     browser.press("ArrowDown")
     assert browser.eval("document.activeElement.ariaLabel") == browser.eval(
         "document.querySelector('.status').textContent")
@@ -275,7 +275,7 @@ def test_untraced_time(browser, tmp_path, scheme):
     assert of_all(browser, ".graph .rest", "e.ariaLabel") == ["(untraced): 1.5 s, 75 %"]
     fills = of_all(browser, ".graph rect", "getComputedStyle(e).fill")
     assert fills.count(of_all(browser, ".graph .rest rect", "getComputedStyle(e).fill")[0]) == 1
-    # what was traced alone has the width, and its share is what it was
+    # traced time alone fills the width, and its share is unchanged
     press = "[...document.querySelectorAll('.tools button')].find(b => b.textContent === 'Untraced time').click()"
     browser.eval(press)
     assert set(boxes(browser)) == {"all: 500 ms, 25 %", "(untraced): 500 ms, 25 %"}

@@ -42,7 +42,7 @@ def why_refused(program, deadline_ms=1000):
     return done.refused[0]
 
 
-# What it does, rounds, threads. Rounds take 50 ms or so.
+# Work, rounds, threads. A round takes about 50 ms.
 WORK = [
     ("malloc", 300, 0), ("dlopen", 500, 0), ("fork", 50, 0), ("spawn", 30, 0),
     ("signals", 300, 0), ("jumps", 300, 0), ("timer", 20, 0), ("coroutines", 5000, 0),
@@ -65,7 +65,7 @@ def test_unharmed(mode, rounds, threads, record_property):
         print(mode, threads, done)
         assert not done.silent and len(done.ok) + len(done.refused) == TIMES
         assert all(line.startswith("ETIMEDOUT") for line in done.refused), done.refused
-        # a moment may not come in that time: in a loop of dlopen nearly all calls are the loader's
+        # there may be no safe point in that time: in a loop of dlopen nearly all calls are the loader's
         assert len(done.ok) >= TIMES / 2, done
         finish(program)
     finally:
@@ -138,8 +138,8 @@ def test_a_file_in_its_place_is_neither_written_nor_run():
         program.kill()
 
 
-# Every system call by which the injector does something to the process, one after the other: it is killed as it
-# enters the k-th.
+# Every system call by which the injector changes the process, in turn: it is killed as it enters the
+# k-th.
 STEPS = ["ptrace", "process_vm_writev", "pidfd_getfd", "pwrite64", "ioctl", "fcntl"] if EVERYTHING else ["ptrace"]
 
 
@@ -349,7 +349,7 @@ def test_old_glibc(debian_11, tmp_path, argv, how):
     try:
         done = inject(program.pid, 5, library=library)
         assert len(done.ok) == 5 and all(how in line for line in done.ok), done
-        # a library that needs a newer libc is refused by that of the program
+        # the program's libc refuses a library that needs a newer libc
         assert "dlopen refused" in why_refused(program)
         assert program.process.poll() is None
     finally:

@@ -54,7 +54,7 @@ def test_kernel_thread():
 
 
 def test_own_pid():
-    # the shell becomes perfx-trace: its pid is then the tracer's own
+    # exec turns the shell into perfx-trace, so its pid is the tracer's
     result = subprocess.run(["sh", "-c", f'exec "{PERFX}" -p $$'], capture_output=True, text=True)
     one_line(result, 1, "itself")
 
@@ -392,7 +392,7 @@ def test_others_links_are_not_followed(small_capture, tmp_path):
     assert sorted(os.listdir(aim)) == ["r.md", "sudo.md"]
     (tmp_path / "round").symlink_to("round")
     one_line(run("report", capture, "-o", tmp_path / "round" / "r.md"), 1, "symbolic link")
-    # the text of a link in /proc may be for another root: the folder that it leads to counts
+    # the text of a link in /proc may refer to another root: its target folder counts
     assert run("report", capture, "-o", f"/proc/self/root{aim}/proc.md").returncode == 0
     assert (aim / "proc.md").exists()
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import (LINKS, WORKLOADS, Program, Tracer, check_expectations, consistent,
                       functions, known_names, patched_bytes, wait_for, working_links)
 
-# program: its arguments, how often "go"
+# program: its arguments, number of "go"
 PROGRAMS = {
     "calls": ([], 2),
     "calls-static": ([], 1),
@@ -33,7 +33,7 @@ PROGRAMS = {
 }
 
 
-# Their file arrives while tracing: calls made before it was attached are not seen.
+# Their file is mapped while tracing: calls before it is attached are missing.
 LATE = {"other_work"}
 
 # functions that are not in the program itself
@@ -45,7 +45,7 @@ def patterns(program, names):
             for word in ("-F", f"{ELSEWHERE.get(n, program)}:{{{n},*::{n}}}")]
 
 
-# The same code in another kind of file, which is nothing to a link.
+# The same code in another kind of file, which does not matter to a link.
 VARIANTS = {"calls-static", "calls-stripped", "calls-split", "calls-mini", "exceptions-static"}
 SIDE_BY_SIDE = 4
 
@@ -83,7 +83,7 @@ class Runs:
         for how, link in ways:
             try:
                 outcomes[how, link] = self.trace(name, how, link)
-            except (Exception, pytest.fail.Exception) as error:  # its test's business
+            except (Exception, pytest.fail.Exception) as error:  # its own test checks this
                 outcomes[how, link] = error
         return outcomes
 
@@ -97,7 +97,7 @@ class Runs:
         arguments, steps = PROGRAMS[name]
         names = known_names(path, steps, *arguments)
         traced = self.start(Program, path, *arguments)
-        # these tests need no probes of memory, and single links are slow to close
+        # these tests need no memory probes, and single links are slow to close
         options = ["--memory", "off"] if link == "single" else []
         tracer = self.start(Tracer, traced.pid, *patterns(name, names), "--return", how,
                             "--no-calibrate", *options, link=link, duration="10m")
@@ -106,7 +106,7 @@ class Runs:
             if name == "dlopen" and step == 0:
                 seen_it = wait_for(lambda: patched_bytes(traced.pid), seconds=60)
                 assert seen_it, "the library is not probed"
-                time.sleep(0.3)  # the rest of its probes
+                time.sleep(0.3)  # its other probes
         return traced.finish(), tracer.stop()
 
     def outcome(self, name, how, link):
@@ -159,12 +159,12 @@ def seen(expected, report):
         if name in LATE:
             key = "at_most"
         if key == "begun_before" and by_return(report, name):
-            continue  # a return probe knows nothing of calls that began before it
+            continue  # return probes miss calls that began before them
         result[name, key] = value
     return result
 
 
-# How many calls get a return probe at once, of the 64 that the kernel allows.
+# Calls that get a return probe at a time, of the 64 that the kernel allows.
 RETURNS_MAX = 48
 
 
@@ -177,7 +177,7 @@ def test_deep_nesting_is_timed_at_exits(program, tracer, links):
     t = tracer(p.pid, "-F", "nesting:deep", "--no-calibrate", link="session")
     p.say("go")
     assert p.hear() == "half-way\n"
-    # while deep(200) to deep(100) are open: the last is entered, too
+    # while deep(200) to deep(100) are open, including the last
     assert t.reads("deep: its calls nest too deeply for return probes: timed at its exits")
     p.go(3)
     expected, report = p.finish(), t.stop()
@@ -207,9 +207,9 @@ def test_goroutines(program, tracer):
     for name in ("main.outer", "main.inner"):
         [row] = functions(report, name)
         assert row["timed"] == row["calls"]
-        # sleeps and waits for the other goroutines are most of it
+        # most of it is sleeping and waiting for other goroutines
         assert row["total_ns"] == pytest.approx(expected[name, "own_ns"], rel=0.15)
-        assert "off_cpu_ns" not in row  # of goroutines it is not known
+        assert "off_cpu_ns" not in row  # unknown for goroutines
     callers = {row["name"]: {p["name"] for p in row["parents"]}
                for row in report["processes"][0]["functions"]}
     assert callers == {"main.outer": {"[untraced]"}, "main.inner": {"main.outer"},
@@ -231,5 +231,5 @@ def test_callers_of_coroutines(program, tracer):
         "resume": {"[untraced]"}, "between": {"resume"}, "step": {"[untraced]"},
         "yield_inside": {"step"}}
     assert all(row["timed"] == row["calls"] for row in rows.values())
-    # all that a step does is to yield, twice
+    # a step only yields, twice
     assert rows["step"]["self_ns"] < 0.5 * rows["step"]["total_ns"]

@@ -25,7 +25,7 @@ def test_links_of_dead_children_are_closed(program, tracer):
     no more links at the end than at the beginning, and its malloc costs the same."""
     p = program(LIFECYCLE, "helpers")
     t = tracer(p.pid, "--memory", "sampled", "-F", "lifecycle:work", "-F", "libc*:nanosleep")
-    # what was tried at the start may still be on its way out
+    # probes of the start's tests may still be in removal
     links, files = held_links(t), descriptors(t)
     p.go(20)
     assert wait_for(lambda: held_links(t) <= links and descriptors(t) <= files), (
@@ -94,7 +94,7 @@ def test_exec_by_another_thread(shared, program, tracer):
     p = program(LIFECYCLE, "thread-exec")
     t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
     for _ in range(2):
-        p.go()  # calls, and executes itself: where others map the file it is attached to anew
+        p.go()  # calls, then executes itself: if others map the file, it is attached again
         assert wait_for(lambda: patched_bytes(p.pid))
         p.go()
     expected = p.finish()

@@ -68,7 +68,7 @@ def test_the_next_tracer_removes_what_a_killed_one_has_left(program, tracer):
     assert events(t.process.pid)
     t.kill()
     assert wait_for(lambda: patched_bytes(p.pid) == 0), "the kernel removes the probes"
-    # a live tracer with other probes
+    # a running tracer with other probes
     other = tracer(p.pid, *QUICK, "-F", "calls:leaf", link="perf")
     assert wait_for(lambda: not events(t.process.pid)) and events(other.process.pid)
     # events in use are not removed

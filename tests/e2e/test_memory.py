@@ -73,7 +73,7 @@ def traced(start_program, start_tracer, case, *options, link=None, env=None, run
     for step in range(runs or CASES.get(case, 1)):
         p.go()
         if name == "memory_late" and not step:
-            time.sleep(0.5)  # until the tracer has seen the library
+            time.sleep(0.5)  # until the tracer knows the library
     report = t.stop()
     return report, p.finish(), p.pid
 
@@ -220,7 +220,7 @@ def test_a_tight_loop(program, tracer):
         check_memory(report, expected, p.pid)
 
 
-# --- beside others ---
+# --- other tools ---
 
 def heaptrack_costs(folder, cost):
     """{function: cost} of the functions of memory.c, from heaptrack. Costs: allocations, temporary,
@@ -233,7 +233,7 @@ def heaptrack_costs(folder, cost):
     for line in stacks.read_text(encoding="utf8").splitlines():
         stack, _, value = line.rpartition(" ")
         names = re.findall(r"\b(?:(?:leak|only|holds)_\w+|hold)\b", stack)
-        if names:  # the innermost: it unwinds without frame pointers
+        if names:  # the innermost caller: heaptrack unwinds without frame pointers
             found[names[-1]] = found.get(names[-1], 0) + int(value)
     return found
 
@@ -255,8 +255,8 @@ def test_as_heaptrack_sees_it(case, program, tracer, tmp_path):
         ours = {f: sum(h[key] for h in hotspots(report, f)) for f in by_heaptrack}
         assert by_heaptrack or cost == "leaked" or cost == "temporary"
         if cost == "temporary" and name == "memory_peak":
-            # heaptrack knows a block by its size and stack: the first block of `hold` that is
-            # freed looks to it like the last that was allocated
+            # heaptrack identifies a block by size and stack: the first freed block of `hold` looks like
+            # the last allocated one
             by_heaptrack["hold"] -= 1
         assert ours == by_heaptrack, cost
 
@@ -330,7 +330,7 @@ def test_sampled_intervals(program, tracer):
             if spots:
                 (spot,) = spots
                 inside += spot["allocated_bytes_low"] <= value <= spot["allocated_bytes_high"]
-            else:  # what no sample says: less than 3.69 on average (exact, Poisson)
+            else:  # sites without samples: less than 3.69 on average (exact, Poisson)
                 inside += value <= 3.69 * 65536
     assert totals >= 16, f"{totals} of {SAMPLE_RUNS} totals"
     assert tried == SAMPLE_RUNS * 16
@@ -343,7 +343,7 @@ def test_sampled_is_unbiased(program, tracer):
                                    "--no-calibrate", runs=10)
     (entry,) = entries(report)
     truth = expected["memory", "allocated_bytes"]
-    # of blocks far smaller than 64 KiB: one sample each 64 KiB, standard deviation 1/√n
+    # for blocks far smaller than 64 KiB: one sample per 64 KiB, standard deviation 1/√n
     spread = 4 * (truth * 65536) ** 0.5
     assert abs(entry["allocated_bytes"] - truth) < spread
     assert entry["frees"] <= entry["allocs"]
@@ -351,7 +351,7 @@ def test_sampled_is_unbiased(program, tracer):
 
 # --- no harm ---
 
-# mimalloc's operator new ends the program where it fails, untraced too
+# mimalloc's operator new ends the program if it fails, untraced too
 FAILING = [pytest.param(case, allocator, marks=[pytest.mark.long] if allocator != "libc" else [])
            for allocator in ["libc", *ALLOCATORS]
            for case in ("memory_new throw", "memory_new handler", "memory_new jump",

@@ -104,7 +104,7 @@ def test_the_straggler_of_two_machines_is_named(captures):
     assert first["waits_for"][0]["rank"] == 1
     assert first["last_count"] + second["last_count"] == second["collectives"]
     capture_host = report["capture"]["host"]
-    if capture_host["others_cpu_ns"] < 0.1 * capture_host["busy_ns"]:  # else each waits for CPUs, too
+    if capture_host["others_cpu_ns"] < 0.1 * capture_host["busy_ns"]:  # otherwise each waits for CPUs, too
         assert second["last_count"] > 0.7 * second["collectives"]
         (straggler,) = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "Straggler"]
         assert straggler["subject"].startswith("rank 1 of 2")

@@ -26,7 +26,7 @@ def test_calls_are_exact(ring, how, program, tracer):
     consistent(report)
     check_expectations(report, expected)
     drops = report["losses"]["ring_drops"]
-    # what the rings can hold at the most went through during the first run, at the least nothing
+    # the first run's drops are between all records and all beyond the rings' capacity
     room = 2 * {"4K": 4096, "64K": 65536}[ring] // 56
     assert expected["work", "calls"] * 3 // 4 - room <= drops
     assert drops < expected["work", "calls"] + expected["work_nested", "calls"]
@@ -65,7 +65,7 @@ def test_totals_are_the_same_with_and_without_room(program, tracer):
     for name, row in rows.items():
         assert row["calls"] == expected[name, "calls"]
         assert row["timed"] == row["calls"], "an overflow call has its time"
-    # integers: what the children took is taken off, nothing is counted twice
+    # integers: the children's part is subtracted, nothing counts twice
     assert sum(row["self_ns"] for row in rows.values()) == rows["outer"]["total_ns"]
     assert rows["outer"]["total_ns"] > rows["middle"]["total_ns"]
     assert rows["outer"]["total_ns"] < report["processes"][0]["wall_ns"]
@@ -120,7 +120,7 @@ def test_no_memory_for_a_threads_state(memory_group, program, tracer):
     p = program(WORKLOADS / "threads", "400", "10")
     t = tracer(p.pid, "--no-calibrate", "--memory", "off", "-F", "threads:work*",
                preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())))
-    # its own memory does not count any more, what the programs take still does
+    # its own memory does not count any more, that of the programs does
     (group.parent / "cgroup.procs").write_text(str(t.process.pid))
     used = next(group.glob("memory.usage_in_bytes"), group / "memory.current")
     (group / limit).write_text(str(int(used.read_text()) + (3 << 20)))

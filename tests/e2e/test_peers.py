@@ -53,8 +53,8 @@ class Peer:
 
 
 class Bpftrace(Peer):
-    # bpftrace says nothing once it is attached. It attaches one probe after the other, whichever
-    # way round: when the first and the last of them work, so do those between.
+    # bpftrace prints nothing when it is attached. It attaches one probe after the other, in either
+    # order: when the first and the last of them work, so do those between.
     SCRIPT = """
         interval:ms:20 { printf("first\\n"); }
         uprobe:PATH:nap { @start[tid] = nsecs; }
@@ -75,7 +75,7 @@ class Bpftrace(Peer):
 
 class Funclatency(Peer):
     def __init__(self, pid):
-        # line by line, though it prints to a pipe
+        # line-buffered, although it prints to a pipe
         super().__init__(["stdbuf", "-oL", find("funclatency", "libbpf-tools"), "-p", str(pid),
                           ":nap"], "Tracing ")
 
@@ -140,7 +140,7 @@ def watch():
 def check_agreement(seen):
     calls = {kind: count for kind, (count, _, _) in seen.items()}
     assert len(set(calls.values())) == 1 and all(calls.values()), calls
-    # of equal counts the means differ as the sums do
+    # with equal counts the means differ as the sums do
     for kind, (_, low_ns, _) in seen.items():
         for other, (_, _, high_ns) in seen.items():
             assert low_ns <= high_ns * (1 + TOLERANCE), f"{kind}, {other}: {seen}"

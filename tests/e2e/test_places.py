@@ -20,7 +20,7 @@ QUICK = ("--no-calibrate", "--memory", "off", "--stacks", "off", "--observe", "o
 NAMESPACES = ("-U", "-m", "-p", "-u", "-i", "-f", "--map-root-user", "--kill-child",
               "--propagation", "private")
 UID = "2f1e8d7c-0b1a-4c2d-8e3f-9a0b1c2d3e4f"
-# Becomes the program, in a root of its own: ROOT IMAGE UPPER WORK HOSTNAME PROGRAM
+# Becomes the program, in its own root: ROOT IMAGE UPPER WORK HOSTNAME PROGRAM
 BECOME = """
 import ctypes, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -91,7 +91,7 @@ class Container:
         while "kubepods" in str(group):
             try:
                 group.rmdir()
-            except OSError:  # others are in it
+            except OSError:  # other processes are in it
                 break
             group = group.parent
 
@@ -129,7 +129,7 @@ def test_all_containers(container):
     tracer = trace_all()
     try:
         late, late_static = container(), container("/app/tracked-static")
-        time.sleep(1)  # until the tracer has seen those
+        time.sleep(1)  # until the tracer knows those
         all_of_them = (first, second, late, late_static)
         for times, one in enumerate(all_of_them, 1):
             one.program.go(times)
@@ -198,7 +198,7 @@ def test_slurm_scripts(tmp_path):
         p = Program(WORKLOADS / "tracked", env={**os.environ, "SLURM_JOB_ID": str(job),
                                                 "SLURM_STEP_ID": "0", "SLURM_PROCID": "0",
                                                 "SLURM_NTASKS": "1"})
-        time.sleep(1)  # until the tracer has seen it
+        time.sleep(1)  # until the tracer knows it
         p.go(2)
         p.finish()
     finally:

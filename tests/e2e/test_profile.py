@@ -41,7 +41,7 @@ assert stats["cbrt"].avg_duration_ms > 0 and stats.metadata["pid"] == stats.repo
 assert "cbrt" in str(stats)
 """)
     assert run.returncode == 0, run.stderr
-    # one process: the tracer, a child of what it traces, is none of it
+    # one process: the tracer, a child of the traced process, is excluded
     assert json.loads(run.stdout) == [1000, 1000, 7, 1]
 
 

@@ -46,7 +46,7 @@ def test_one_line_in_place(program):
     running = [s for s in states if " left" in s]
     assert len(running) >= 2
     assert all(re.fullmatch(r"[012] s left · 0 calls · Ctrl-C stops and reports", s) for s in running)
-    # messages stay, and nothing else does: each line's end is what was written last on it
+    # only messages stay: a line shows what was written last on it
     left = [line.split(TO_LINE_START)[-1] for line in text.split("\r\n")]
     assert left.pop() == ""
     assert all(line.startswith("perfx-trace: ") for line in left)

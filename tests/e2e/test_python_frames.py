@@ -68,7 +68,7 @@ def test_bytes_of_each_line(python, program, tracer):
         frames = python_frames(hotspot["stack"])
         if frames:
             found[frames[0]] += hotspot["allocated_bytes"]
-    # two threads a round
+    # two threads per round
     for function, size, times in (("Model.forward", 100003, 1), ("Model.forward", 200003, 1),
                                   ("key", 300007, 7), ("numbers", 400009, 3),
                                   ("recurse", 500009, 1)):
@@ -101,7 +101,7 @@ def test_greenlets(program, tracer):
     greenlet."""
     p = program("/usr/bin/python3", GREENLETS)
     t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
-    p.go()  # loads the tables of what runs
+    p.go()  # loads the tables of the running code
     p.go()
     (process,) = t.stop()["processes"]
     p.finish()
@@ -192,7 +192,7 @@ def test_deep_stacks_keep_the_outer_python_frames(tmp_path):
     assert python_frames(naps["stack"]) == ["naps (deep.py:6)", *["deep (deep.py:3)"] * 61, "<module> (deep.py:8)"]
 
 
-@pytest.mark.alone  # the child is to be attached within a second, its names read within two
+@pytest.mark.alone  # the child must be attached within a second, its names read within two
 @pytest.mark.parametrize("python", [p if i == 0 else pytest.param(p, marks=pytest.mark.long)
                                     for i, p in enumerate(PYTHONS)])
 def test_launched(python, tmp_path):
@@ -355,7 +355,7 @@ def test_calls_of_subinterpreters(python, program, tmp_path):
                           ("calls", "run", "make_and_run", "run_all", "main", "<module>")}
     else:
         assert lines == {outside}
-        # of the first call at that line
+        # stack of the first call at that line
         assert len(stacks) == 1 and stacks < {("run",), ("run", "make_and_run"),
                                               ("run", "make_and_run", "run_all", "main", "<module>")}
 
@@ -411,7 +411,7 @@ def test_an_interpreter_that_starts_while_it_is_traced(program, tracer, tmp_path
     code = f"path = {str(tmp_path / 'computes.py')!r}\nexec(compile(open(path).read(), path, 'exec'))"
     p = program(tmp_path / "embeds", LIBRARY, code)
     t = tracer(p.pid, "--memory", "off", "--no-calibrate")
-    time.sleep(3.5)  # looks become rarer
+    time.sleep(3.5)  # checks become rarer
     p.say("go")
     assert ended(p.process) == 0
     lines = t.stop()["processes"][0]["lines"]

@@ -76,7 +76,7 @@ if "exit" in sys.argv:
     sys.exit(7)
 '''
 
-# Of one main(): a generator runs once for each item, and once to its end.
+# Calls per main(): a generator runs once for each item, and once to its end.
 EXPECTED = {"main": 1, "Net.forward": 1, "catches": 1, "fails": 3, "numbers": 5 + 3 + 2,
             "delegates": 3, "stops_early": 1, "worker": 3, "waits": 1,
             "leaf": 3 + 4 + 2 + 1 + 15 + 1 + 3}
@@ -197,7 +197,7 @@ def test_installed(tmp_path):
     """The hooks are found beside an installed program."""
     if not shutil.which("make"):
         pytest.skip("no make")
-    # what is built as it is: other flags, a path of another spelling would build all of it anew
+    # the built files: other flags, or a path in another spelling, would rebuild everything
     subprocess.run(["make", "-C", TOP, "--old-file=all", "install", f"DESTDIR={tmp_path}/root",
                     "PREFIX=/usr", f"BUILD={BUILD}", "PYTHONDIR="], check=True, capture_output=True)
     (tmp_path / "script.py").write_text(SCRIPT)

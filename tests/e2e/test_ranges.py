@@ -60,7 +60,7 @@ def test_one_hierarchy(ranges):
     assert parents["step 0"] == {"epoch": 668}
     assert parents["kernel"] == {"step 0": 668, "step 1": 666, "step 2": 666}
     assert parents["work"] == {"kernel": 2000, "step 0": 668, "step 1": 666, "step 2": 666}
-    # epoch has the steps, and what of "kernel" runs on after them
+    # epoch has the steps, and the part of "kernel" that continues after them
     epoch, kernel = row(report, "epoch"), row(report, "kernel")
     inside = sum(row(report, f"step {i}")["total_ns"] for i in range(3))
     assert 0 < epoch["self_ns"] <= epoch["total_ns"] - inside
@@ -71,7 +71,7 @@ def test_unbalanced(ranges):
     expected, report = ranges("unbalanced", runs=2)
     check_expectations(report, expected)
     assert row(report, "pushed inside")["timed"] == 200
-    # a range outlives the call that opened it, which has its own time all the same
+    # a range outlives the call that opened it, which still has its own time
     parents = {p["name"]: p["calls"] for p in row(report, "pops")["parents"]}
     assert parents == {"pushed inside": 200}
     assert row(report, "pushes")["timed"] == 200
@@ -157,7 +157,7 @@ def test_steps_by_the_optimizer(ranges):
     expected, report = ranges("train")
     check_expectations(report, expected)
     found = steps(report)
-    # the recording sees no begin of the first step
+    # the start of the first step was not recorded
     assert (found["count"], found["whole"]) == (50, 49) and found["by"] == "Optimizer.step#SGD.step"
     assert all(found["breakdown"][phase] > 0 for phase in ("data", "forward", "backward",
                                                            "optimizer", "other"))

@@ -85,7 +85,7 @@ def test_the_straggler_is_named_with_its_line(count):
     assert [(r["rank"], r["world_size"]) for r in ranks] == [(rank, count) for rank in range(count)]
     assert {p["rank"] for p in report["processes"] if "rank" in p} == set(range(count))
     last = check_arrivals(report, count)
-    if is_busy(report):  # each rank then waits for CPUs, one more than another
+    if is_busy(report):  # then ranks wait for CPUs, unequally
         return
     assert last == min(ranks, key=lambda r: r["wait_ns"])["rank"] == 1
     (straggler,) = findings(report, "Straggler")

@@ -20,7 +20,7 @@ from test_samples import recording  # noqa: F401 pylint: disable=unused-import
 LIBDW = [BUILD / "e2e/dwfl_stacks"]
 GDB = ["gdb", "-batch", "-nx", "-iex", "set debuginfod enabled off", "-x", TOP / "tests/e2e/gdb_stacks.py", "-p"]
 PYTHONS = sorted({os.path.realpath(python) for python in ("/usr/bin/python3", sys.executable)})
-# what make test asks: one of them
+# make test runs one of them
 FIRST = [PYTHONS[0], *(pytest.param(python, marks=pytest.mark.long) for python in PYTHONS[1:])]
 STOPS = 12
 ROUNDS_SECONDS = 0.3  # waiting threads are sampled twenty times a second
@@ -185,7 +185,7 @@ def assert_same_wherever_stopped(pid, r, seconds):
     samples, _ = r.stop()
     same, different = compared(samples, looks)
     assert not different
-    assert same > STOPS / 2  # the others: a table that was on its way, or a process without a CPU
+    assert same > STOPS / 2  # the others: a table that was not ready, or a process without a CPU
 
 
 @pytest.mark.parametrize("referee", [LIBDW, GDB], ids=["libdw", "gdb"])
@@ -193,11 +193,11 @@ def test_threads_that_wait(referee, program, recording):  # noqa: F811
     assert shutil.which(referee[0]), f"install {referee[0]}"
     p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid)
-    p.go(3)  # its tables are asked for
+    p.go(3)  # its tables are requested
     looks = [look(p.pid, referee)]
-    samples, _ = r.stop()  # and not p.finish(): to be stopped ends some of its waits
+    samples, _ = r.stop()  # and not p.finish(): a stop ends some of its waits
     same, different = compared(samples, looks)
-    assert not different and same == len(looks[0][2]) > 2  # libdw may find it ended
+    assert not different and same == len(looks[0][2]) > 2  # libdw may find the process ended
 
 
 @pytest.mark.parametrize("python", FIRST)

@@ -83,7 +83,7 @@ def test_what_nothing_goes_without(monkeypatch):
 
 def test_calls_without_their_program(monkeypatch):
     p = Program(WORKLOADS / "calls")
-    refuse(monkeypatch, "perfx_on_hit")  # session links have another
+    refuse(monkeypatch, "perfx_on_hit")  # session links have another message
     done = run("-p", p.pid, "-d", "1s", "--no-calibrate", "-F", "calls:leaf", "--link", "perf", "-f", "json")
     p.kill()
     assert done.returncode == 0, done
@@ -141,7 +141,7 @@ def test_others_end(monkeypatch, tmp_path, program, refused, arguments):
 
 
 def test_a_program_that_cannot_be_started_is_named(monkeypatch):
-    # what the kernel can do is tried in a process of its own, once a boot
+    # kernel features are tested in a separate process, once per boot
     assert run("run", "-d", "100ms", "--", WORKLOADS / "calls").returncode == 0
     done = ends(monkeypatch, "REFUSE_PROCESSES=1", "run", "-d", "1s", "--", WORKLOADS / "calls")
     assert done.returncode == 1

@@ -27,7 +27,7 @@ def kinds(report):
 def test_an_own_rule_fails_and_silence_passes(rules):
     failed = run("report", CAPTURE, "--rules", rules(OWN), "--fail-on", "high")
     assert failed.returncode == 4
-    # its path may be broken over lines
+    # its path may be wrapped
     assert "Big: " in failed.stdout and "ci.rules" in failed.stdout.replace("\n", "").replace(" ", "")
     line, = failed.stderr.splitlines()
     assert line.startswith("perfx-trace: --fail-on high: Big of ")

@@ -94,7 +94,7 @@ def test_descriptors_and_signals_are_a_fresh_programs(tmp_path):
     result, _ = traced(tmp_path, "sh", "-c", script, cwd=tmp_path)
 
     def known_signals(text):
-        # 32 and 33 are the C library's own: who inherits them ignored loses that with any thread
+        # 32 and 33 are the C library's own: threads reset them if a program inherits them ignored
         return re.sub(r"(Sig\w+:\t)(\w+)",
                       lambda m: f"{m[1]}{int(m[2], 16) & ~(3 << 31):x}", text)
 
@@ -178,7 +178,7 @@ def test_signals_while_the_end_is_waited_for(sent, status, tmp_path):
         child = int(children.read().split()[0])
     run.send_signal(sent)
     if sent == signal.SIGINT:
-        time.sleep(0.2)  # two at once are one
+        time.sleep(0.2)  # two at the same time count as one
         assert run.poll() is None
         run.send_signal(sent)
     assert ended(run) == status
@@ -192,7 +192,7 @@ def test_children_of_the_program(tmp_path):
     """A launcher like torchrun: its child executes the program that does the work."""
     run = start_run(tmp_path, "sh", "-c", f"{WORKLOADS}/calls; exit 4", options=["-F", "calls:outer"])
     assert run.stdout.readline().startswith("ready ")
-    time.sleep(1)  # until the tracer has seen the file
+    time.sleep(1)  # until the tracer knows the file
     run.stdin.write("go\n")
     run.stdin.close()
     assert run.stdout.readline() == "done\n"
@@ -202,7 +202,7 @@ def test_children_of_the_program(tmp_path):
     assert "waiting for it" in run.stderr.read()
 
 
-# --- under sudo: what it leaves of the caller ---
+# --- under sudo: the remains of the caller's environment ---
 
 USER_SCRIPT = ("import json, os, sys; print(json.dumps({'uid': os.getuid(), 'gid': os.getgid(), "
                "'groups': os.getgroups(), 'cwd': os.getcwd(), "
@@ -242,7 +242,7 @@ def test_user_as_sudo_leaves_it(tmp_path):
     inner = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"SUDO_UID={nobody.pw_uid}",
              f"SUDO_GID={nobody.pw_gid}", "HOME=/root", PERFX, "run", *QUICK, "-f", "json",
              "-o", str(tmp_path / "report.json"), "--", "python3", "-c", USER_SCRIPT]
-    # the shell stays, as the parent whose environment is the caller's
+    # the shell stays, as the parent with the caller's environment
     result = subprocess.run(["/bin/sh", "-c", '"$@"; exit $?', "sh", *inner], env=environment,
                             cwd=tmp_path, capture_output=True, text=True, timeout=60)
     check_user(result, nobody, environment, tmp_path)
@@ -341,7 +341,8 @@ def test_the_same_is_found_cut_or_to_the_end(tmp_path):
         result, report = traced(tmp_path, "/usr/bin/python3", script, options=options)
         assert result.returncode == 0, result.stderr
         process, = report["processes"]
-        # a leak, whose blocks live at the end, is memory that grows; other programs on the CPUs are no property of it
+        # a leak with live blocks at the end is growing memory; contention by other programs is not a
+        # property of it
         found[how] = {finding["class"] for finding in process["findings"]
                       if finding["severity"] != "low" and not finding["kind"].startswith("Cpu")}
     assert found["cut"] == found["whole"] == {"memory"}
@@ -355,7 +356,8 @@ def hot():
 hot()
 """
 RUNS = "import subprocess, time\n{}subprocess.run({})"
-# torchrun: the job in a session of its own, looked at ten times a second, beside threads that serve and keep alive
+# torchrun: the job in its own session, checked ten times a second, beside service and keep-alive
+# threads
 ELASTIC = """import socket, subprocess, sys, threading, time
 server = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=server.accept, daemon=True).start()
@@ -366,7 +368,7 @@ job = subprocess.Popen({}, stdout=subprocess.PIPE, start_new_session=True)
 threading.Thread(target=job.stdout.read, daemon=True).start()
 while job.poll() is None: time.sleep(0.1)
 """
-# uv run: an event loop that waits for signals, that of its child among them
+# uv run: an event loop that waits for signals, including its child's
 SIGNALS = """import asyncio
 async def main():
     child = await asyncio.create_subprocess_exec(*{})

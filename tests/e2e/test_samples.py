@@ -207,7 +207,7 @@ def test_code_that_the_kernel_provides(tmp_path, recording):
     assert "" not in innermost, innermost
 
 
-@pytest.mark.alone  # beside other programs a thread whose wait has ended waits for a CPU, which is true
+@pytest.mark.alone  # beside other programs a thread waits for a CPU after its wait, which is correct
 def test_threads_that_wait(program, recording):
     """Each is sampled in each round, with its reason and its place; so is the main thread, which reads
     its standard input. Together samples stand for the time of the recording."""
@@ -223,7 +223,7 @@ def test_threads_that_wait(program, recording):
         assert len(mine) > 20
         assert len(of_thread) - len(mine) <= 1, "each is woken once, at the end"
         assert {s["reason"] for s in mine} == {number}
-        # those that have stood there since before its table was asked for are walked again
+        # threads that have waited since before the table was requested are unwound again
         assert f"stands_in_{reason}" in mine[-1]["stack"] and mine[-1]["complete"]
         whole_ns = sum(s["interval_ns"] for s in mine)
         assert 2.5e9 < whole_ns < 10e9

@@ -143,7 +143,7 @@ def test_counts_are_exact_over_the_life_of_a_program(calls):
     expected = traced.finish()
     assert {name: found.get(name) for name, key in expected if key == "calls"} == {
         name: value for (name, key), value in expected.items() if key == "calls"}
-    # as trace does, it ends with what it traces
+    # like trace, it ends with the traced process
     assert server.process.wait(30) == 0
 
 
@@ -248,7 +248,7 @@ def test_prometheus_counts_the_same(calls, tmp_path):
         query = 'perfx_function_calls_total{function="%s"}'
         assert [r["value"][1] for r in queried(port, query % "outer")] == [str(1000 * runs)]
         assert [r["value"][1] for r in queried(port, query % "leaf")] == [str(21000 * runs)]
-        # of a counter that fell it would see a reset
+        # a falling counter would look like a reset
         assert [r["value"][1] for r in queried(port, f"resets({query % 'leaf'}[2m])")] == ["0"]
         assert float(queried(port, "count_over_time(up[2m])")[0]["value"][1]) >= 45
         assert queried(port, "min_over_time(up[50s])")[0]["value"][1] == "1"
@@ -316,7 +316,7 @@ def test_functions_and_processes_are_bounded(many, program, serve):
         return sum(value for _, value in server.metrics().get("perfx_function_calls_total", []))
 
     made = FUNCTIONS * (3 + PROCESSES)
-    # with so much to show, snapshots are seldom
+    # with so much data, snapshots are rare
     assert wait_for(lambda: counted() == made, 120), (counted(), made)
     found = server.metrics()
     functions = found["perfx_function_calls_total"]
@@ -371,13 +371,13 @@ def test_reports_and_captures_of_the_last_seconds(program, serve, tmp_path):
     capture.write_bytes(body)
     replayed = json.loads(run("report", capture, "-f", "json").stdout)
     assert {f["name"]: f["calls"] for f in replayed["processes"][0]["functions"]}["outer"] == 2000
-    # the recording has gone on
+    # the recording has continued
     traced.go()
     assert wait_for(lambda: server.calls("outer") == 3000)
     assert [path.name for path in tmp_path.iterdir()] == ["last.perfx"]
 
 
-# --- who may ask ------------------------------------------------------------------------------------
+# --- access control ---------------------------------------------------------------------------------
 
 def refused(*options):
     result = run("serve", "-p", os.getpid(), *options)
@@ -418,7 +418,7 @@ def test_a_token_opens_another_address(program, serve, tmp_path):
             assert code == 401 and answer["WWW-Authenticate"].startswith("Basic ")
     good = {"Authorization": "Bearer 0123456789abcdef0123"}
     assert server.get("/healthz", good)[0] == 200
-    # where there is a token, names do not matter
+    # with a token, names in Host do not matter
     assert server.get("/healthz", good | {"Host": "node3.example.org"})[0] == 200
 
 
@@ -438,7 +438,7 @@ def test_tls(program, serve, tmp_path):
     assert code == 2 and "cannot serve" in error
 
 
-# --- clients that mean harm -------------------------------------------------------------------------
+# --- hostile clients --------------------------------------------------------------------------------
 
 def code_of(answer):
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else None
@@ -563,7 +563,7 @@ def test_the_page_lives(calls, scheme):
         browser.close()
 
 
-# --- what ships with it -----------------------------------------------------------------------------
+# --- shipped files ----------------------------------------------------------------------------------
 
 EXAMPLES = TOP / "docs/examples"
 
@@ -573,7 +573,7 @@ def test_the_dashboard_asks_for_what_there_is(calls):
     server.metrics()
     described = set(re.findall(r"^# TYPE (\w+)", server.get("/metrics")[2].decode(), re.M))
     described |= {"perfx_step_seconds_sum", "perfx_step_seconds_count"}
-    # these have a description where there is a GPU
+    # these have a description only if there is a GPU
     described |= {"perfx_gpu_utilization_ratio", "perfx_gpu_memory_used_bytes"}
     dashboard = json.loads((EXAMPLES / "grafana.json").read_text())
     asked = {name for panel in dashboard["panels"] for target in panel["targets"]

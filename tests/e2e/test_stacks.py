@@ -39,7 +39,7 @@ def follow(program, tracer, *options, link=None, ways=WAYS):
     """Traces each path twice, and checks that its stack is complete. Returns the report's process."""
     p = program(WORKLOADS / "stacks")
     t = tracer(p.pid, *OPTIONS, *options, link=link)
-    p.go()  # loads the tables of what runs
+    p.go()  # loads the tables of the running code
     p.go()
     report = t.stop()
     p.finish()
@@ -52,7 +52,7 @@ def follow(program, tracer, *options, link=None, ways=WAYS):
         want = THREADS * ROUNDS * 2 * (2 if way[0] == "on_signal" else 1)
         whole = sum(counts["leaf", *way, "every_way", "run_thread", *root]
                     for root in ([], ["main"]))
-        if whole < 0.99 * want - 2:  # before the tables of a page were there
+        if whole < 0.99 * want - 2:  # before the page's tables were ready
             missing[" ".join(way[:3])] = f"{whole} of {want}"
     assert not missing, counts
     return process
@@ -68,7 +68,7 @@ def test_known_chains(link, links, program, tracer):
     assert 0 < stacks["guessed"] < 0.3 * stacks["taken"]
 
 
-@pytest.mark.alone  # return probes of another tracer on libc are made in this program too, which ends it
+@pytest.mark.alone  # another tracer's return probes on libc would also be in this program, and end it
 def test_return_probes_on_the_way(program, tracer):
     """They have replaced return addresses on the stack. Allocations of a handler on its own stack are
     lost then, because its return probes would end the program."""

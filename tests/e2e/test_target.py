@@ -154,7 +154,7 @@ def test_the_whole_machine(program):
         until_attached(t)
         late = program(WORKLOADS / "tracked")
         late_static = program(WORKLOADS / "tracked-static")
-        time.sleep(1)  # until the tracer has seen those
+        time.sleep(1)  # until the tracer knows those
         marked = [early, other, late, late_static]
         for times, p in enumerate(marked, 1):
             p.go(times)
@@ -218,7 +218,7 @@ def test_a_file_that_others_map(untraced_ends, program, tracer):
         pid = int(key.partition("@")[2] or 0)
         got = total(report, name, "calls", pid or None)
         assert got == calls if pid == p.pid else got <= calls
-    # a child that ended while it was being attached has a row of its own
+    # a child that ended during attaching has a row of its own
     (said,) = [row for row in report["not_attached"]
                if row["name"] == "first moments of forked children"]
     assert said["count"] == len(expected) - 2

@@ -19,7 +19,7 @@ from test_export import decoded, needs_protoc
 
 MS = SECOND // 1000
 STEPS = 12
-WHOLE = STEPS - 1  # nobody saw when the first one began
+WHOLE = STEPS - 1  # the start of the first one is unknown
 DATA, FORWARD, MM, BACKWARD, OPTIMIZER, COPY, PREPARE, OUTLIVES = range(1, 9)
 NAMES = {DATA: "enumerate(DataLoader)#It.__next__", FORWARD: "forward", MM: "at::_ops::mm::call",
          BACKWARD: "torch::autograd::Engine::execute", OPTIMIZER: "Optimizer.step#SGD.step",
@@ -240,10 +240,10 @@ print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d 
                   {name: float(d) for name, d in changes.items() if d}]))
 """, path)
     assert found[0] == list(range(1, WHOLE + 1))
-    # -1: in no step
+    # -1: outside steps
     assert found[1]["aten::mm"] == found[1]["forward"] == [-1, *range(1, WHOLE + 1)]
     assert found[2] == [160000 if i == 6 else 100000 for i in range(WHOLE)]
-    # what makes the seventh whole step longer than the second; the steps themselves have different names
+    # why the seventh whole step is longer than the second; the steps themselves have different names
     found[3] = {name: d for name, d in found[3].items() if not name.startswith("ProfilerStep")}
     assert found[3] == {NAMES[DATA]: 60000}
 

@@ -68,7 +68,7 @@ def test_counters_calls_and_combinations():
     for samples, calls in zip(*files.values()):
         assert samples["measured"] == calls["measured"] == "1", (samples, calls)
         assert samples["metric"] == "samples/s" and calls["metric"] == "calls/s"
-        # two recordings of a pace that the machine sets; one counted for the other would be 1
+        # two recordings of a pace that the machine sets; with the wrong one the ratio would be 1
         assert float(samples["median"]) / float(calls["median"]) == pytest.approx(32, rel=0.15)
 
 

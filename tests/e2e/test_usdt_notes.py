@@ -14,7 +14,7 @@ from conftest import BUILD, WORKLOADS, Program, readable
 LIBRARY = BUILD / "libperfx.so.1"
 MARKERS = ["counter", "counter_add", "mark", "memory_alloc", "memory_free", "range_end", "range_pop",
            "range_push", "range_start", "step_begin", "step_end", "trace_start", "trace_stop"]
-# what a workload calls the hits of a marker
+# a workload's name for the hits of a marker
 KEYS = {"range_push": "ranges", "range_pop": "pops", "range_start": "started", "range_end": "ended",
         "mark": "marks", "counter": "counts", "counter_add": "additions", "memory_alloc": "allocs",
         "memory_free": "frees", "step_begin": "begins", "step_end": "ends", "trace_start": "starts",
@@ -37,7 +37,7 @@ class Listener:
             f"usdt:{path}:perfx:{marker} {{ @hits[\"{marker}\", "
             + ('"" ' if marker in WITHOUT_NAME else "str(arg0)") + "] = count(); }\n"
             for marker in MARKERS)
-        # it attaches one after the other and says nothing then: see test_peers.py
+        # it attaches one after the other and prints nothing: see test_peers.py
         script = ('interval:ms:20 { printf("first\\n"); }\n' + probes +
                   f"usdt:{path}:perfx:counter /arg1 == 0x3ff0000000000000/ {{ @ones = count(); }}\n"
                   f"usdt:{path}:perfx:counter_add {{ @last = arg1; }}\n"
@@ -74,7 +74,7 @@ def program_and_listener(kind):
     if kind == "c":
         program = Program(WORKLOADS / "markers")
         return program, Listener(WORKLOADS / "markers", program.pid)
-    # what `pip install` and `make install` put in place is this file
+    # `pip install` and `make install` install this file
     program = Program("/usr/bin/python3", "tests/workloads/markers.py",
                       env={**os.environ, "PERFX_LIBRARY": str(LIBRARY)})
     return program, Listener(LIBRARY, program.pid)
@@ -84,7 +84,7 @@ def program_and_listener(kind):
 def test_hits_are_exact(kind):
     program, listener = program_and_listener(kind)
     try:
-        program.go(1)  # pages with literals that nobody has touched cannot be read: not the names
+        program.go(1)  # literals in untouched pages cannot be read: their names are missing
         program.go(4)
         maps = listener.stop()
         expected = program.finish()

@@ -78,14 +78,14 @@ def measure(fault, *options, seconds=3):
 class Fault(NamedTuple):
     kind: str
     headline: str
-    function: str  # of the place
+    function: str  # share of the place
     evidence: str
-    within: float = 0.1  # of what the trainer measures; 0: that is not the gain
-    seconds: int = 4  # longer where the gain is by few samples
+    within: float = 0.1  # share of the trainer's measurement; 0: that is not the gain
+    seconds: int = 4  # longer if the gain rests on few samples
 
 
 FAULTS = {
-    # workers cost something: the remedy's test has the gain
+    # workers cost time: the remedy's test has the gain
     "starved": Fault("DataBound", "INPUT-BOUND", "normalize", "its own thread prepares it", 0),
     "storage": Fault("DataBound", "INPUT-BOUND", "Stored.__getitem__", "(0 workers; ", 0),
     "python": Fault("PythonBound", "PYTHON-BOUND", "normalize", "Python.normalized (planted.py:", seconds=16),
@@ -95,8 +95,8 @@ FAULTS = {
     "tiny": Fault("TinyOperators", "OPERATOR-BOUND", "Tiny.end", "", 0.15, seconds=16),  # sampled: three standard errors
     "float64": Fault("Float64", "COMPUTE-BOUND", "Trainer.forward", "float64"),
     "copies": Fault("Copies", "COPY-BOUND", "Copies.convert", ""),
-    "saves": Fault("PeriodicStall", "STALLED", "Saves.save", "every 20", 0.2),  # a disk takes as long as it likes
-    "convoy": Fault("LockWait", "LOCK-BOUND", "Convoy.end", "Convoy.update (planted.py:", 0),  # two CPUs then are too few
+    "saves": Fault("PeriodicStall", "STALLED", "Saves.save", "every 20", 0.2),  # a disk's time varies
+    "convoy": Fault("LockWait", "LOCK-BOUND", "Convoy.end", "Convoy.update (planted.py:", 0),  # too few CPUs
     "garbage": Fault("GarbageCollection", "STALLED", "Garbage.end", ""),
     "rival": Fault("CpuContention", "CPU CONTENTION", "", "rival"),
     "pipe": Fault("DataBound", "INPUT-BOUND", "normalize", "runs mostly normalize", 0),
@@ -126,7 +126,8 @@ def test_a_planted_fault_is_the_first_finding(fault):
 @pytest.mark.parametrize("fault", ["none", pytest.param("transformer", marks=LONG),
                                    pytest.param("numpy", marks=LONG)])
 def test_a_healthy_trainer_has_none(fault, monkeypatch):
-    # glibc's allocator as TensorChurn advises: else up to a third of the CPU time goes to pages, which is a finding
+    # glibc's allocator as TensorChurn advises: otherwise up to a third of the CPU time goes to pages,
+    # which is a finding
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(32 << 20))
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", str(1 << 30))
     judged = judge(fault)

@@ -121,7 +121,7 @@ def test_the_readme_shows_reports_of_this_build():
 def test_needs_no_root(recorded):
     capture, expected = recorded
     mode = capture.stat().st_mode
-    for folder in capture.parents:  # pytest's own are closed to others
+    for folder in capture.parents:  # pytest's own folders are closed to other users
         if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)
     os.chmod(capture, 0o644)
@@ -186,7 +186,7 @@ def test_what_cannot_be_selected(options, says, recorded):
     assert len(result.stderr.splitlines()) == 1 and says in result.stderr
 
 
-# --- a form of one's own ---
+# --- templates ---
 
 def test_template(recorded, tmp_path):
     """Values are those of the JSON report, also in a live report."""
@@ -244,7 +244,7 @@ def test_truncated_anywhere(recorded, tmp_path):
         assert "truncated" in report["capture"]["partial_reasons"], at
         assert total(report, "frame", "calls") <= calls
         inside += report["losses"]["truncated_bytes"] > 0
-    # a cut between two records loses no bytes of one: rare
+    # a cut between two records loses no bytes, but is rare
     assert inside >= len(places) * 8 // 10
 
 
@@ -275,10 +275,10 @@ def test_garbled_anywhere(recorded, tmp_path):
             json.loads(result.stdout)
 
 
-# --- where it goes ---
+# --- outputs ---
 
 @pytest.mark.parametrize("suffix, beginning", [
-    ("json", "{"), ("md", "### "), ("txt", "")])  # text begins with a verdict: on a busy machine another one
+    ("json", "{"), ("md", "### "), ("txt", "")])  # the verdict may differ on a busy machine
 def test_suffix_decides(suffix, beginning, recorded, tmp_path):
     file = tmp_path / f"report.{suffix}"
     file.write_text("what was there before, and longer than a report " * 3000)
@@ -336,7 +336,7 @@ def test_stdout_full(recorded):
     assert "no space" in result.stderr and len(result.stderr.splitlines()) == 1
 
 
-# --- how wide, which colours ---
+# --- width, colors ---
 
 ESCAPE = re.compile("\x1b\\[[0-9;]*m")
 
@@ -382,7 +382,7 @@ def test_as_wide_as_the_terminal(wide):
 def test_colour_on_a_terminal_only(wide, tmp_path):
     assert "\x1b[" in on_terminal(80, "report", wide)
     assert "\x1b" not in on_terminal(80, "report", wide, NO_COLOR="1")
-    # what is written to a file knows nothing of the terminal
+    # output to a file does not depend on the terminal
     assert on_terminal(140, "report", wide, "-o", tmp_path / "report.txt") == ""
     assert (tmp_path / "report.txt").read_text() == report_of(wide, "text")
 

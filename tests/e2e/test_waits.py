@@ -75,12 +75,12 @@ def test_each_reason(waits):
     for function in ("wait_read", "wait_poll"):  # " from waits": a child has the other end, too
         pipe = longest(found[function][REASONS[function]])["object"]
         assert pipe.startswith(f"pipe:[{expected[function, 'inode']}]")
-    # of its own events (a pipe), but while a child of wait_child() lives and has the pipe, too
+    # its own events (a pipe), except while a child of wait_child() lives and has the pipe, too
     descriptor = f"(descriptor {expected['wait_epoll', 'fd']})"
     names = {f"epoll of its own events {descriptor}", f"epoll {descriptor}"}
     assert longest(found["wait_epoll"]["epoll"])["object"] in names
     locked = longest(found["wait_lock"]["futex"])
-    assert locked["holder_tid"] != expected["wait_lock", "tid"]  # who unlocked it, and so had it
+    assert locked["holder_tid"] != expected["wait_lock", "tid"]  # the thread that unlocked it and so held it
     lock = locked["object"]
     assert lock.startswith("lock at waits+0x")
     assert int(lock.rpartition("+")[2], 16) % 4096 == expected["wait_lock", "address"] % 4096
@@ -248,7 +248,7 @@ def test_threads_that_come_and_go(tracer):
     (process,) = report["processes"]
     slept = [row for row in process["blocked"] if row["reason"] == "sleep"]
     assert all(row["tid"] for row in slept)
-    # one that was preempted on its way, until its time was over, waited for a CPU alone
+    # a thread that was preempted until its time was over only waited for a CPU
     assert count * 0.98 < sum(row["count"] for row in slept) <= count
     assert report["losses"]["map_full"] == 0
 

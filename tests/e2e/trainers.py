@@ -7,7 +7,7 @@ import time
 
 from conftest import TOP, Tracer, consistent, functions, total
 
-# What one step of train_cnn.py's CNN does, whatever the release: by the model's arithmetic.
+# Operators of one step of train_cnn.py's CNN in any release, by the model's arithmetic.
 STEP = {"convolution": 2, "convolution_backward": 2, "addmm": 2, "mm": 4, "max_pool2d_with_indices": 2,
         "_log_softmax": 1, "nll_loss_forward": 1, "nll_loss_backward": 1}
 

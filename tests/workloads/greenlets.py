@@ -51,7 +51,7 @@ def repeated(function, argument):
 def go():
     one, other = greenlet(lambda: repeated(red, 5)), greenlet(lambda: repeated(blue, 0))
     one.next, other.next = other, one
-    while not (one.dead and other.dead):  # a switch to a dead one comes back here
+    while not (one.dead and other.dead):  # a switch to a dead greenlet returns here
         one.switch()
         other.switch()
 

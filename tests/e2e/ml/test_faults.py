@@ -7,7 +7,7 @@ from test_verdict import judge
 
 pytestmark = pytest.mark.alone
 
-# Long enough for compilers to come again; and the program is older than its warm-up can be.
+# Long enough for another compilation, and for a program older than its warm-up.
 TIMES = {"seconds": 10, "warm_seconds": 5}
 
 

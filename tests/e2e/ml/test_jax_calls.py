@@ -88,7 +88,7 @@ def test_report_says_what_is_enqueued(jax_trainer, tmp_path):  # noqa: F811
     report = traced_steps(jax_trainer, 5, "--no-calibrate", "--capture", str(capture))
     (update,) = [f for f in functions(report, "update") if f["source"] == "jax"]
     assert "gflops_per_s" not in update
-    # where they run is XLA's choice: on the thread that calls, or on one of its pool
+    # XLA chooses the thread: the caller or one of its pool
     assert [p["compute"]["flops"] for p in report["processes"]][0] > 0
     text = subprocess.run([PERFX, "report", str(capture), "-f", "md"], capture_output=True,
                           text=True, timeout=60).stdout

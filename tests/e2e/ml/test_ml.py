@@ -48,7 +48,7 @@ def torch_trainer(request, torch_python):
 
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_every_operator_as_torch_profiler_counts_it(how, torch_trainer):
-    # scalars of the transformer's backward pass become tensors unprofiled, two a step
+    # scalars of the transformer's backward pass become tensors outside the profiler, two per step
     check_every_operator(torch_trainer, how, at_least=["empty"])
 
 

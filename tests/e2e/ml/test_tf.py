@@ -11,7 +11,7 @@ import trainers
 from conftest import functions, total
 from trainers import Trainer, attached
 
-# Asked for, so that small operations are not left alone when the machine is busy.
+# Forced, so that small operations are traced on a busy machine, too.
 QUICK = ["--no-calibrate", "--memory", "off", "--host-level", "2"]
 # Forward, for the weights, and for the inputs of the second layer; batch 32, 128, 64 and 10 wide.
 STEP = 2 * (2 * 32 * 128 * 64 + 3 * 32 * 64 * 10)
@@ -64,7 +64,7 @@ def test_operations_by_node_name(trainer):
     assert total(report, "TFE_Execute", "calls") == 0
     found = nodes(process)
     assert set(found.values()) == {10}
-    # whatever the optimizer of graphs leaves out or adds, this it must run
+    # whatever the graph optimizer removes or adds, these must run
     products = {name for name, kind in graph.items() if kind == "MatMul"}
     assert len(products) == 5 and products <= set(found)
     assert {name for name, kind in graph.items() if kind == "AssignSubVariableOp"} <= set(found)

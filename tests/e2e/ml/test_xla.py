@@ -13,7 +13,7 @@ from trainers import Trainer, attached
 QUICK = ["--no-calibrate", "--memory", "off"]
 KERNELS = "libjax_common*:{dnnl_sgemm,ynn*::dot_*}"
 THUNKS = "libjax_common*:xla::cpu::ThunkExecutor::TracedExecute"
-# These are no thunks: they name memory that is there.
+# Not thunks: they name existing memory.
 SILENT = {"parameter", "bitcast", "tuple", "get-tuple-element", "constant"}
 
 
