@@ -142,12 +142,6 @@ static uint32_t hash_of(const uint64_t *words)
 	return (uint32_t)(hash >> 40) % SLOTS;
 }
 
-static bool is_like(const struct template *template, const uint64_t *words)
-{
-	return template->words[0] == words[0] &&
-	       !memcmp(&template->words[WORD_SHARED], &words[WORD_SHARED], 3 * sizeof(*words));
-}
-
 /* The template that the record is like, or a new one, empty; NULL: there are too many. */
 static struct template *find_template(struct column_encoder *encoder, const uint64_t *words)
 {
@@ -156,7 +150,8 @@ static struct template *find_template(struct column_encoder *encoder, const uint
 	for (; encoder->slots[slot]; slot = (slot + 1) % SLOTS) {
 		struct template *template = &encoder->templates[encoder->slots[slot] - 1];
 
-		if (is_like(template, words))
+		if (template->words[0] == words[0] &&
+		    !memcmp(&template->words[WORD_SHARED], &words[WORD_SHARED], 3 * sizeof(*words)))
 			return template;
 	}
 	if (encoder->templates_count == TEMPLATES_MAX)
@@ -164,16 +159,6 @@ static struct template *find_template(struct column_encoder *encoder, const uint
 	encoder->slots[slot] = (uint16_t)++encoder->templates_count;
 	encoder->templates[encoder->templates_count - 1].shape = SHAPE_NONE;
 	return &encoder->templates[encoder->templates_count - 1];
-}
-
-static void put_span(struct column_encoder *encoder, const uint64_t *own)
-{
-	uint64_t end = own[0] + own[1];
-
-	put_value(encoder, COLUMN_SPAN_END, zigzag(end - encoder->span_end));
-	put_value(encoder, COLUMN_SPAN_DURATION, own[1]);
-	put_value(encoder, COLUMN_SPAN_CALLED, own[1] - own[2]);
-	encoder->span_end = end;
 }
 
 static void encode_known(struct column_encoder *encoder, const unsigned char *record, uint32_t size,
@@ -201,7 +186,12 @@ static void encode_known(struct column_encoder *encoder, const unsigned char *re
 		put_value(encoder, COLUMN_MEMORY_SIZE, own[2]);
 		encoder->memory_time = own[0];
 	} else {
-		put_span(encoder, own);
+		uint64_t end = own[0] + own[1];
+
+		put_value(encoder, COLUMN_SPAN_END, zigzag(end - encoder->span_end));
+		put_value(encoder, COLUMN_SPAN_DURATION, own[1]);
+		put_value(encoder, COLUMN_SPAN_CALLED, own[1] - own[2]);
+		encoder->span_end = end;
 	}
 	if (shape == SHAPE_COST) {
 		put_value(encoder, COLUMN_SPAN_FLOPS, zigzag(cost[0] - template->words[WORD_COST]));
@@ -306,16 +296,15 @@ static inline bool read_bytes(struct column_decoder *decoder, enum column column
 
 static bool decode_span(struct column_decoder *decoder, uint64_t *own)
 {
-	uint64_t end, duration, called;
+	uint64_t end, called;
 
 	if (!read_varint(decoder, COLUMN_SPAN_END, &end) ||
-	    !read_varint(decoder, COLUMN_SPAN_DURATION, &duration) ||
+	    !read_varint(decoder, COLUMN_SPAN_DURATION, &own[1]) ||
 	    !read_varint(decoder, COLUMN_SPAN_CALLED, &called))
 		return false;
 	decoder->span_end += unzigzag(end);
-	own[0] = decoder->span_end - duration;
-	own[1] = duration;
-	own[2] = duration - called;
+	own[0] = decoder->span_end - own[1];
+	own[2] = own[1] - called;
 	return true;
 }
 
@@ -332,25 +321,13 @@ static bool decode_memory(struct column_decoder *decoder, uint64_t *own)
 	return true;
 }
 
-static bool decode_cost(struct column_decoder *decoder, uint64_t *cost)
-{
-	uint64_t flops, bytes;
-
-	if (!read_varint(decoder, COLUMN_SPAN_FLOPS, &flops) ||
-	    !read_varint(decoder, COLUMN_SPAN_BYTES, &bytes))
-		return false;
-	cost[0] += unzigzag(flops);
-	cost[1] += unzigzag(bytes);
-	return true;
-}
-
 /* Each returns the size of the record that it has put at `to`, where there is so much room; 0:
  * damage. */
 static size_t decode_like(struct column_decoder *decoder, uint64_t number, unsigned char *to,
 			  size_t room)
 {
 	struct template *template;
-	uint64_t *words;
+	uint64_t *words, flops, bytes;
 
 	if (number >= decoder->templates_count)
 		return 0;
@@ -361,8 +338,13 @@ static size_t decode_like(struct column_decoder *decoder, uint64_t number, unsig
 	if (!(template->shape == SHAPE_MEMORY ? decode_memory(decoder, &words[WORD_OWN])
 					      : decode_span(decoder, &words[WORD_OWN])))
 		return 0;
-	if (template->shape == SHAPE_COST && !decode_cost(decoder, &words[WORD_COST]))
-		return 0;
+	if (template->shape == SHAPE_COST) {
+		if (!read_varint(decoder, COLUMN_SPAN_FLOPS, &flops) ||
+		    !read_varint(decoder, COLUMN_SPAN_BYTES, &bytes))
+			return 0;
+		words[WORD_COST] += unzigzag(flops);
+		words[WORD_COST + 1] += unzigzag(bytes);
+	}
 	memcpy(to, words, template->size);
 	return template->size;
 }
@@ -586,38 +568,13 @@ static size_t check_head(const struct payload_head *head, const struct block_hea
 	return bytes;
 }
 
-static bool open_column(struct unpacker *unpacker, const struct column_sizes *sizes,
-			const unsigned char *from, unsigned char *to)
-{
-	if (sizes->bytes == sizes->stored_bytes) {
-		memcpy(to, from, sizes->bytes);
-		return true;
-	}
-	return ZSTD_decompressDCtx(unpacker->zstd, to, sizes->bytes, from, sizes->stored_bytes) ==
-	       sizes->bytes;
-}
-
-static bool open_columns(struct unpacker *unpacker, const struct payload_head *head,
-			 const unsigned char *from, struct columns *columns)
-{
-	unsigned char *to = unpacker->columns;
-
-	for (int i = 0; i < COLUMNS; i++) {
-		if (!open_column(unpacker, &head->columns[i], from, to))
-			return false;
-		columns->bytes[i] = to;
-		columns->sizes[i] = head->columns[i].bytes;
-		from += head->columns[i].stored_bytes;
-		to += head->columns[i].bytes;
-	}
-	return true;
-}
-
 const void *unpacker__unpack(struct unpacker *unpacker, const struct block_header *header,
 			     const void *payload)
 {
+	const unsigned char *from = (const unsigned char *)payload + sizeof(struct payload_head);
 	struct payload_head head;
 	struct columns columns;
+	unsigned char *to;
 	size_t bytes = 0;
 
 	if (header->payload_bytes >= sizeof(head) && header->records_bytes &&
@@ -626,20 +583,30 @@ const void *unpacker__unpack(struct unpacker *unpacker, const struct block_heade
 		memcpy(&head, payload, sizeof(head));
 		bytes = check_head(&head, header);
 	}
-	if (!bytes) {
-		errno = EBADMSG;
-		return NULL;
-	}
+	if (!bytes)
+		goto damaged;
 	if (grow_array(&unpacker->columns, &unpacker->columns_capacity, bytes, 1) ||
 	    grow_array(&unpacker->records, &unpacker->records_capacity, header->records_bytes, 1)) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (open_columns(unpacker, &head, (const unsigned char *)payload + sizeof(head),
-			 &columns) &&
-	    !column_decoder__decode(unpacker->decoder, &columns, unpacker->records,
+	to = unpacker->columns;
+	for (int i = 0; i < COLUMNS; i++) {
+		size_t size = head.columns[i].bytes, stored = head.columns[i].stored_bytes;
+
+		if (size == stored)
+			memcpy(to, from, size);
+		else if (ZSTD_decompressDCtx(unpacker->zstd, to, size, from, stored) != size)
+			goto damaged;
+		columns.bytes[i] = to;
+		columns.sizes[i] = size;
+		from += stored;
+		to += size;
+	}
+	if (!column_decoder__decode(unpacker->decoder, &columns, unpacker->records,
 				    header->records_bytes))
 		return unpacker->records;
+damaged:
 	errno = EBADMSG;
 	return NULL;
 }

@@ -153,16 +153,6 @@ static void count_lost(struct capture_reader *reader, uint64_t bytes)
 	reader->at += bytes;
 }
 
-/* All that is visible from here on, and as much as a header has where there is that much. */
-static ssize_t read_rest(struct capture_reader *reader, const char **bytes)
-{
-	ssize_t n = read_window(reader, reader->at, sizeof(struct block_header), bytes);
-
-	if (n <= 0)
-		return n;
-	return (ssize_t)(reader->chunk_at + reader->chunk_bytes - reader->at);
-}
-
 /* 1: a header is there; 0: it is not; -errno. */
 static int header_at(struct capture_reader *reader, uint64_t at, struct block_header *header)
 {
@@ -184,9 +174,10 @@ static int find_header(struct capture_reader *reader)
 
 	while (!found) {
 		count_lost(reader, reader->at < reader->size);
-		n = read_rest(reader, &bytes);
+		n = read_window(reader, reader->at, sizeof(header), &bytes);
 		if (n <= 0)
 			return (int)n;
+		n = (ssize_t)(reader->chunk_at + reader->chunk_bytes - reader->at);
 		sync = memmem(bytes, (size_t)n, BLOCK_SYNC, BLOCK_SYNC_BYTES);
 		if (sync) {
 			count_lost(reader, (uint64_t)(sync - bytes));
@@ -200,7 +191,7 @@ static int find_header(struct capture_reader *reader)
 	return found < 0 ? found : 0;
 }
 
-/* A block that cannot be used. Its length most likely leads to the next one all the same. */
+/* Skips a damaged block. Its length most likely leads to the next one nevertheless. */
 static int skip_block(struct capture_reader *reader, const struct block_header *header)
 {
 	uint64_t size = sizeof(*header) + (uint64_t)header->payload_bytes;
@@ -219,7 +210,7 @@ static int skip_block(struct capture_reader *reader, const struct block_header *
 	return 0;
 }
 
-/* Blocks that should have come before this one are gone without a trace, or have left one. */
+/* Counts blocks that should have come before this one, unless their bytes have been counted. */
 static void check_sequence(struct capture_reader *reader, const struct block_header *header)
 {
 	if (header->sequence > reader->sequence && !reader->in_damage) {
