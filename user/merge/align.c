@@ -102,13 +102,6 @@ struct pairs {
 	size_t count;
 };
 
-static bool pairs_make(struct pairs *pairs, size_t count)
-{
-	*pairs = (struct pairs){.at_ns = malloc(count * sizeof(double)),
-				.differences = malloc(count * sizeof(double))};
-	return pairs->at_ns && pairs->differences;
-}
-
 /* The value of an ascending series nearest to a time. */
 static uint64_t nearest(const uint64_t *ends, size_t count, double to_ns)
 {
@@ -143,21 +136,6 @@ static void pair_from(double *differences, size_t from, size_t to, int way,
 		differences[i] = fabs(found - offset_ns) > reach_ns ? NAN : found;
 		if (!isnan(differences[i]))
 			offset_ns += (found - offset_ns) / 16;
-	}
-}
-
-static void find_pairs(struct pairs *pairs, const uint64_t *reference, size_t reference_count,
-		       const uint64_t *ends, size_t count, const struct lag *lag)
-{
-	pair_from(pairs->differences, lag->start, count, 1, reference, reference_count, ends, lag);
-	if (lag->start)
-		pair_from(pairs->differences, lag->start - 1, SIZE_MAX, -1, reference,
-			  reference_count, ends, lag);
-	for (size_t i = 0; i < count; i++) {
-		if (isnan(pairs->differences[i]))
-			continue;
-		pairs->at_ns[pairs->count] = (double)(ends[i] - ends[0]);
-		pairs->differences[pairs->count++] = pairs->differences[i];
 	}
 }
 
@@ -226,7 +204,16 @@ static bool align_by_lag(struct alignment *alignment, struct pairs *pairs,
 			 size_t count, const struct lag *lag)
 {
 	pairs->count = 0;
-	find_pairs(pairs, reference, reference_count, ends, count, lag);
+	pair_from(pairs->differences, lag->start, count, 1, reference, reference_count, ends, lag);
+	if (lag->start)
+		pair_from(pairs->differences, lag->start - 1, SIZE_MAX, -1, reference,
+			  reference_count, ends, lag);
+	for (size_t i = 0; i < count; i++) {
+		if (isnan(pairs->differences[i]))
+			continue;
+		pairs->at_ns[pairs->count] = (double)(ends[i] - ends[0]);
+		pairs->differences[pairs->count++] = pairs->differences[i];
+	}
 	alignment->from_ns = ends[0];
 	return pairs->count >= PAIRS_MIN && fit(alignment, pairs);
 }
@@ -264,10 +251,11 @@ bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t r
 	size_t lags_count = find_lags(lags, reference, reference_count, ends, count,
 				      (double)expected_ns),
 	       tried_count = 0;
-	struct pairs pairs = {0};
+	struct pairs pairs = {.at_ns = malloc(count * sizeof(double)),
+			      .differences = malloc(count * sizeof(double))};
 	double gap_ns = count > 1 ? (double)(ends[count - 1] - ends[0]) / (double)(count - 1) : 0;
 
-	if (lags_count && pairs_make(&pairs, count))
+	if (lags_count && pairs.at_ns && pairs.differences)
 		for (size_t i = 0; i < lags_count; i++) {
 			tried[tried_count] = *alignment;
 			tried_count += align_by_lag(&tried[tried_count], &pairs, reference,

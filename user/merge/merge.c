@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More between two segments is not of a recorder's making: memory is not for it to fill. */
+/* No recorder makes more between two segments: a hostile capture must not fill the memory. */
 #define SUMS_BYTES_MAX (64u << 20)
 /* The number of a device or domain that has no room: decode rejects it. */
 #define NO_PLACE UINT32_MAX
@@ -116,16 +116,6 @@ static void say_job(struct text *text, const struct survey *survey)
 			    rank->job[0] ? " of " : "", rank->job);
 }
 
-static void check_one(struct text *why, const struct survey *survey)
-{
-	if (!survey->has_host)
-		text_printf(why, "%s: the capture does not say when and where it was recorded",
-			    survey->path);
-	else if (survey->is_merged)
-		text_printf(why, "%s is a merged capture already: merge all of its captures anew",
-			    survey->path);
-}
-
 static void check_two(struct text *why, const struct survey *a, const struct survey *b)
 {
 	bool same_boot = is_same_boot(a, b);
@@ -156,7 +146,7 @@ static bool is_more_precise(const struct alignment *a, const struct alignment *b
 	return a->error_ns < b->error_ns;
 }
 
-/* To the first capture, or through another one whose ranks it met. */
+/* Aligns each capture to the first one, or through another one whose ranks it met. */
 static void align_all(struct merger *merge)
 {
 	merge->inputs[0].alignment.by = PERFX_ALIGNMENT_REFERENCE;
@@ -217,18 +207,32 @@ static void place_gpus(struct merger *merge, size_t at, uint32_t *next)
 			input->gpus[i] = (*next)++;
 }
 
-/* Ids behind those of the captures before. */
-static void place_ids(struct merger *merge, struct text *why)
+/* Places ids behind those of the captures before, and finds how the machines relate. */
+static void prepare(struct merger *merge, struct text *why)
 {
 	static const char *const names[ID_SPACES] = {
 		"processes",  "functions", "calling contexts", "probes", "allocators",
 		"operations", "values",	   "GPU names",	       "GPUs",	 "domains of energy"};
+	const struct survey *first = &merge->inputs[0].survey;
 	uint64_t next[ID_SPACES] = {0};
 	uint32_t next_gpu = 0;
 
+	merge->start_ns = UINT64_MAX;
 	for (size_t i = 0; i < merge->count; i++) {
 		struct input *input = &merge->inputs[i];
+		const struct perfx_host *host = &input->survey.host;
+		uint64_t start_ns = align_time(&input->alignment, host->start_ns);
+		uint64_t end_ns = align_time(&input->alignment, input->survey.end_ns);
 
+		merge->start_ns = min_u64(merge->start_ns, start_ns);
+		merge->end_ns = max_u64(merge->end_ns, end_ns);
+		/* boot clocks run on through suspends, each by its own machine's */
+		input->boot_shift_ns = (int64_t)(first->host.start_boot_ns - first->host.start_ns) -
+				       (int64_t)(host->start_boot_ns - host->start_ns);
+		input->counters_differ = counters_differ(first, &input->survey);
+		for (size_t j = 0; j < i; j++)
+			input->same_machine |=
+				is_same_boot(&merge->inputs[j].survey, &input->survey);
 		place_gpus(merge, i, &next_gpu);
 		for (int space = 0; space < ID_SPACES; space++) {
 			uint64_t room = id_max(space) - next[space];
@@ -243,38 +247,6 @@ static void place_ids(struct merger *merge, struct text *why)
 	}
 }
 
-static void prepare(struct merger *merge, struct text *why)
-{
-	const struct survey *first = &merge->inputs[0].survey;
-
-	for (size_t i = 0; i < merge->count; i++) {
-		struct input *input = &merge->inputs[i];
-		const struct perfx_host *host = &input->survey.host;
-
-		/* boot clocks run on through suspends, each by its own machine's */
-		input->boot_shift_ns = (int64_t)(first->host.start_boot_ns - first->host.start_ns) -
-				       (int64_t)(host->start_boot_ns - host->start_ns);
-		input->counters_differ = counters_differ(first, &input->survey);
-		for (size_t j = 0; j < i; j++)
-			input->same_machine |=
-				is_same_boot(&merge->inputs[j].survey, &input->survey);
-	}
-	place_ids(merge, why);
-}
-
-static void find_extent(struct merger *merge)
-{
-	merge->start_ns = UINT64_MAX;
-	for (size_t i = 0; i < merge->count; i++) {
-		const struct input *input = &merge->inputs[i];
-		uint64_t start_ns = align_time(&input->alignment, input->survey.host.start_ns);
-		uint64_t end_ns = align_time(&input->alignment, input->survey.end_ns);
-
-		merge->start_ns = min_u64(merge->start_ns, start_ns);
-		merge->end_ns = max_u64(merge->end_ns, end_ns);
-	}
-}
-
 char *merger__check(struct merger *merge)
 {
 	struct text why = {0};
@@ -282,15 +254,25 @@ char *merger__check(struct merger *merge)
 	if (merge->count < 2 || merge->count > PERFX_MERGED_MAX)
 		text_printf(&why, "merge needs two captures at least, and takes %d at most",
 			    PERFX_MERGED_MAX);
-	for (size_t i = 0; i < merge->count && !why.length; i++)
-		check_one(&why, &merge->inputs[i].survey);
+	for (size_t i = 0; i < merge->count && !why.length; i++) {
+		const struct survey *survey = &merge->inputs[i].survey;
+
+		if (!survey->has_host)
+			text_printf(&why,
+				    "%s: the capture does not say when and where it was recorded",
+				    survey->path);
+		else if (survey->is_merged)
+			text_printf(
+				&why,
+				"%s is a merged capture already: merge all of its captures anew",
+				survey->path);
+	}
 	for (size_t i = 1; i < merge->count && !why.length; i++)
 		for (size_t j = 0; j < i && !why.length; j++)
 			check_two(&why, &merge->inputs[j].survey, &merge->inputs[i].survey);
 	if (!why.length) {
 		align_all(merge);
 		prepare(merge, &why);
-		find_extent(merge);
 	}
 	if (why.failed)
 		return strdup("out of memory");
@@ -318,15 +300,6 @@ static uint64_t move_id(const struct input *input, enum id_space space, uint64_t
 	return id <= id_max(space) ? id + input->base[space] : NO_PLACE;
 }
 
-static uint64_t move_value(const struct input *input, enum id_space space, uint64_t value)
-{
-	if (space == FIELD_TIME)
-		return value ? align_time(&input->alignment, value) : 0;
-	if (space == FIELD_BOOT_TIME)
-		return value ? move_boot(input, value) : 0;
-	return move_id(input, space, value);
-}
-
 /* False: it has no place in the merged capture. */
 static bool move_fields(struct input *input, enum perfx_kind kind, void *record)
 {
@@ -334,8 +307,13 @@ static bool move_fields(struct input *input, enum perfx_kind kind, void *record)
 	const struct field *field = fields_of(kind, &count);
 
 	for (; count; count--, field++) {
-		uint64_t moved = move_value(input, field->space, field_get(field, record));
+		uint64_t value = field_get(field, record), moved = 0;
 
+		if (field->space < ID_SPACES)
+			moved = move_id(input, field->space, value);
+		else if (value)
+			moved = field->space == FIELD_TIME ? align_time(&input->alignment, value)
+							   : move_boot(input, value);
 		if (field->space == ID_GPU_DEVICE && moved == NO_PLACE) {
 			input->left_out_count++;
 			return false;
@@ -343,13 +321,6 @@ static bool move_fields(struct input *input, enum perfx_kind kind, void *record)
 		field_set(field, record, moved);
 	}
 	return true;
-}
-
-/* The id of a compiled operation stands where other calls have their FLOPs. */
-static void move_span(const struct input *input, struct perfx_span *span)
-{
-	if (span->cost_state == PERFX_COST_BY_OBJECT && span->hdr.fixed >= PERFX_SPAN_COST_BYTES)
-		span->flops = move_id(input, ID_OBJECT_COST, span->flops);
 }
 
 static int write_record(struct merger *merge, const struct perfx_record *record)
@@ -484,8 +455,13 @@ static int write_event(struct merger *merge, struct input *input)
 	memcpy(record, event->record, event->hdr.size);
 	if (!move_fields(input, event->kind, record))
 		return 0;
-	if (event->kind == PERFX_KIND_SPAN)
-		move_span(input, (struct perfx_span *)record);
+	if (event->kind == PERFX_KIND_SPAN) {
+		/* The id of a compiled operation stands where other calls have their FLOPs. */
+		if (((struct perfx_span *)record)->cost_state == PERFX_COST_BY_OBJECT &&
+		    ((struct perfx_span *)record)->hdr.fixed >= PERFX_SPAN_COST_BYTES)
+			((struct perfx_span *)record)->flops = move_id(
+				input, ID_OBJECT_COST, ((struct perfx_span *)record)->flops);
+	}
 	return write_moved(merge, input, record);
 }
 
@@ -499,18 +475,6 @@ static uint64_t time_of(const struct event *event)
 	return record_time_ns(&event->hdr);
 }
 
-/* The records of the next block: 1; 0: that was all; -errno. */
-static int next_block(struct input *input)
-{
-	const void *records;
-	int found = capture_reader__next(input->reader, &records, &input->left);
-
-	input->at = records;
-	if (found <= 0)
-		input->left = 0;
-	return found;
-}
-
 /* The next event that is understood; has_next false: that was all. 0 or -errno. */
 static int read_next(struct input *input)
 {
@@ -520,10 +484,14 @@ static int read_next(struct input *input)
 		ssize_t used;
 
 		if (!input->left) {
-			int found = next_block(input);
+			const void *records;
+			int found = capture_reader__next(input->reader, &records, &input->left);
 
-			if (found <= 0)
+			if (found <= 0) {
+				input->left = 0;
 				return found;
+			}
+			input->at = records;
 			continue;
 		}
 		used = decode_event(input->at, input->left, &input->next, &skip);
@@ -562,19 +530,6 @@ static struct input *most_behind(struct merger *merge, uint64_t *until_ns)
 		}
 	}
 	return first;
-}
-
-static int write_inputs(struct merger *merge)
-{
-	struct input *input;
-	uint64_t until_ns;
-	int err = 0;
-
-	while (!err && (input = most_behind(merge, &until_ns))) {
-		while (!err && input->has_next && input->clock_ns <= until_ns)
-			err = write_event(merge, input) ?: read_next(input);
-	}
-	return err;
 }
 
 static int write_host(struct merger *merge)
@@ -717,13 +672,18 @@ static int open_inputs(struct merger *merge)
 
 int merger__write(struct merger *merge, struct capture_writer *writer)
 {
+	struct input *input;
+	uint64_t until_ns;
 	int err;
 
 	merge->writer = writer;
 	err = write_host(merge);
 	for (size_t i = 0; i < merge->count && !err; i++)
 		err = write_description(merge, &merge->inputs[i]);
-	err = err ?: open_inputs(merge) ?: write_inputs(merge);
+	err = err ?: open_inputs(merge);
+	while (!err && (input = most_behind(merge, &until_ns)))
+		while (!err && input->has_next && input->clock_ns <= until_ns)
+			err = write_event(merge, input) ?: read_next(input);
 	for (size_t i = 0; i < merge->count && !err; i++)
 		err = close_input(merge, &merge->inputs[i]);
 	return err ?: write_slice(merge) ?: write_end(merge);
