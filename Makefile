@@ -15,11 +15,11 @@ BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
 VERSION := 0.1.0
-# Where check-ml has its PyTorch and JAX.
+# Virtual environment of check-ml, with PyTorch and JAX.
 ML_VENV ?= $(BUILD)/ml-venv
-# And its TensorFlow.
+# Virtual environment of check-ml, with TensorFlow.
 TF_VENV ?= $(BUILD)/tf-venv
-# And check-breadth its packages, an environment for each group of them.
+# Folder of check-breadth, with a virtual environment for each group of packages.
 BREADTH ?= $(BUILD)/breadth
 
 CC      ?= cc
@@ -34,7 +34,7 @@ say = $(if $(V),,@printf '  %-8s%s\n' '$(1)' '$(2)';)
 WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes \
           $(if $(WERROR),-Werror)
 OPT    := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1 -g1,-O2 -g))
-# Packages are the same bytes wherever they are built: BTF has the names of source files.
+# Makes packages reproducible: BTF contains the names of source files.
 NO_PATHS := -ffile-prefix-map=$(CURDIR)=.
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 PKGS   := libbpf libelf libdw zlib libzstd liblzma jansson ncursesw libmicrohttpd
@@ -43,29 +43,29 @@ CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)
 LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -liberty -lm -lpthread
 
-# Everything from decode on is free of root, libbpf and globals: the unit tests link it all the
-# same as one archive, so a test pulls in just the objects that it names.
+# Everything from decode on needs no root, libbpf or globals. The unit tests link it as one archive,
+# from which a test takes only the objects that it needs.
 USER_SRC := $(filter-out user/cmd/main.c user/libperfx/% user/agent/%,$(wildcard user/*/*.c user/*/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
-# A build under sanitizers uses the BPF programs of the ordinary one.
+# A build with sanitizers uses the BPF programs of the ordinary build.
 BPF_BUILD ?= $(BUILD)
 BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BPF_BUILD)/bpf/$(ARCH)/%.bpf.o)
 SKEL     := $(BPF_BUILD)/perfx.skel.h
 LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
 LIBPERFX := $(BUILD)/libperfx.so.1
-# What `perfx-trace run` gives to a program; in an installation lib/perfx.
+# Files that `perfx-trace run` loads into programs; lib/perfx in an installation.
 AGENT    := $(BUILD)/lib/perfx/libperfx-gpu.so
 HOOKS    := $(AGENT) $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so \
               python/sitecustomize.py python/perfx_functions.py)
-# The program writes the man page's options.
+# The program writes the options of the man page.
 MAN      := $(BUILD)/perfx-trace.1
 HTML     := user/report/html/report.css user/report/html/report.js
 PAGE     := user/serve/page.css user/serve/page.js
 HTML_H   := $(BUILD)/report_html.h $(BUILD)/page_html.h
-# Where the names of the JSON report are written: its columns, its other members, and the words of
-# enumerations that are members.
+# Sources of the JSON report's names: its columns, its other members, and the words of enumerations
+# that are members.
 NAMED    := $(wildcard user/report/table/columns*.c) $(wildcard user/report/json/*.c) user/decode/names.c \
             include/perfx_record.h $(wildcard user/aggregate/profile*.h) user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
@@ -109,8 +109,8 @@ help:
 deps:
 	@.ci/deps build
 
-# What a file is made with beside what it is made from: written only when it has changed, so that
-# SAN=, DEBUG= and the like rebuild, and so does a source file that is gone.
+# The build settings of a file: written only if they have changed, so that SAN=, DEBUG= and a removed
+# source file cause a rebuild.
 FLAGS_user = $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 FLAGS_bpf  = $(CLANG) $(call BPF_CFLAGS,ARCH) $(BPF_SRC)
 FLAGS_wl   = $(CC) $(CXX) $(WL_FLAGS)
@@ -132,8 +132,8 @@ $(LIB): $(USER_OBJ) $(BUILD)/core.flags
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcsP $@ $(USER_OBJ)
 
-# What a program that is marked loads: an ordinary build whatever SAN and DEBUG say, without the C
-# library. python/build_wheel.py does the same.
+# The library of annotated programs: an ordinary build despite SAN and DEBUG, without the C library.
+# python/build_wheel.py does the same.
 LIB_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -shared -nostdlib $(NO_PATHS) \
              -Wl,-soname,libperfx.so.1
 $(LIBPERFX): user/libperfx/perfx.c include/perfx.h
@@ -147,8 +147,8 @@ $(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
 	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared $(NO_PATHS) -Wl,-soname,$(@F) $(WARN) \
 		-o $@ $<
 
-# The agent in a process that uses a GPU: an ordinary build, by functions that each C library since
-# 2.17 has (user/agent/libc.h). perfx-trace has its bytes in itself, too, to attach with.
+# The agent in a process that uses a GPU: an ordinary build that needs only functions of glibc 2.17
+# (user/agent/libc.h). It is also embedded in perfx-trace, for injection into running programs.
 AGENT_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
 $(AGENT): $(wildcard user/agent/*.[ch]) include/perfx_agent.h $(wildcard include/perfx_record*.h)
 	$(call say,LINK,$@)
@@ -158,22 +158,22 @@ $(AGENT): $(wildcard user/agent/*.[ch]) include/perfx_agent.h $(wildcard include
 
 $(BUILD)/user/gpu/agent_image.o: $(AGENT)
 
-# By a file of its own, which no other process maps: probes in it concern none.
+# A separate file that no other process maps, so its probes affect none.
 $(BUILD)/lib/perfx/libperfx-python.so: $(LIBPERFX)
 	$(Q)mkdir -p $(@D) && cp $< $@
 
 $(BUILD)/lib/perfx/python/%.py: python/level/%.py
 	$(Q)mkdir -p $(@D) && cp $< $@
 
-# The skeleton is generated, so an object that includes it must be told to wait for it once;
-# after the first build the dependency files know.
+# An object that includes the generated skeleton must wait for it in the first build; later the
+# dependency files ensure that.
 $(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H) $(NAMES_H) $(TEXTS_H)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Style and script of the HTML report, and of the live page, as C, with the hashes by which their
-# security policy admits them.
+# Style and script of the HTML report and of the live page as C, with the hashes for their content
+# security policy.
 $(BUILD)/report_html.h: $(HTML)
 $(BUILD)/page_html.h: $(PAGE)
 $(HTML_H):
@@ -187,7 +187,7 @@ $(HTML_H):
 		xxd -i < $$file; echo '};'; \
 	done > $@
 
-# All words that may be a member's name: a template with another one is a slip.
+# All words that may name a member: any other name in a template is an error.
 $(NAMES_H): $(NAMED)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
@@ -195,7 +195,7 @@ $(NAMES_H): $(NAMED)
 		sed '/ CSV}/d' $(NAMED) | grep -o '"[a-z][a-z0-9_-]*"' | sort -u | sed 's/$$/,/'; \
 		echo '};'; } > $@
 
-# What is said of the kinds of findings, of verbs and options.
+# Texts of findings, verbs and options.
 $(BUILD)/finding_texts.h: $(wildcard user/analyze/findings/*.md)
 $(BUILD)/finding_texts.h: MEMBERS := key=kind first=says rest=judges code=example prefix=FINDING
 $(BUILD)/remedy_texts.h: user/analyze/remedies.md
@@ -217,8 +217,8 @@ BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-pa
              $(NO_PATHS) -Iinclude -Ibpf -Ivmlinux \
              $(addprefix -idirafter ,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
 
-# Kernel types come from vmlinux/, so that a build is the same everywhere: every access is relocated
-# when the programs are loaded (CO-RE).
+# Kernel types come from vmlinux/, so that builds are equal everywhere: accesses are relocated when the
+# programs are loaded (CO-RE).
 define bpf_rules
 $(BPF_BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c $(BPF_BUILD)/bpf.flags
 	$$(call say,BPF,$$<)
@@ -241,14 +241,14 @@ $(SKEL): $(BPF_BUILD)/bpf/$(ARCH)/perfx.bpf.o
 bpf-arm64: $(BPF_BUILD)/bpf/arm64/perfx.bpf.o
 
 # --- tests ----------------------------------------------------------------------------------
-# What is tested is optimized; its tests, without -O, are compiled in half the time.
+# The tested code is optimized; its tests are compiled without -O, which takes half the time.
 $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -O0 -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) -lcriterion $(LDLIBS)
 
-# What is missing is installed before anything is built, so these two make the rest by a make of
-# their own, on all processors. What root has built is given back to the user who called sudo.
+# These two first install missing packages, then run another make on all processors. Files that root
+# has built are given to the user who called sudo.
 AGAIN     = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' SAN_UNIT='$(SAN_UNIT)' FUZZ='$(FUZZ)' FUZZ_DOOR='$(FUZZ_DOOR)' \
@@ -262,7 +262,7 @@ test:
 	$(AGAIN) tests
 	$(RUN_TESTS) unit python bpf; code=$$?; $(GIVE_BACK); exit $$code
 
-# What make test has, by each kind of link, and what takes long: an hour or two.
+# make test with each kind of link, and long tests: an hour or two.
 test-all:
 	@.ci/deps build test long kernels chroot
 	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
@@ -287,7 +287,7 @@ check-kernels: $(BIN) workloads $(E2E_BIN)
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
-# ROOTS='noble=/srv/noble fedora=…' are folders with other systems in which to try the tarball.
+# ROOTS='noble=/srv/noble fedora=…' names folders with other systems for the tarball.
 check-packages: deb dist $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
 	@.ci/deps chroot
 	$(RUN_TESTS) packages; code=$$?; $(GIVE_BACK); exit $$code
@@ -309,8 +309,8 @@ check-breadth: $(BIN)
 	@.ci/deps ml
 	$(RUN_TESTS) breadth
 
-# Half an hour of each tracer that goes on, over processes that come and go (SOAK=1800), and a hundred
-# rounds on a live PyTorch trainer (ROUNDS=100): no part of test; test-all has minutes of the first.
+# Half an hour of each endless recording while processes come and go (SOAK=1800), and a hundred rounds
+# on a live PyTorch trainer (ROUNDS=100). Not part of test; test-all runs minutes of the first.
 soak: $(BIN) workloads
 	@.ci/deps build test
 	$(RUN_TESTS) soak
@@ -326,15 +326,15 @@ $(TF_VENV)/.done: tests/e2e/ml/requirements-tf.txt
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $< && touch $@ || echo 'no TensorFlow here: its tests are skipped'
 
-# One build under ASan and UBSan, by clang, for the unit tests and for the fuzzers.
+# One build with ASan and UBSan, by clang, for the unit tests and the fuzzers.
 SAN_BUILD := $(BUILD)/san
 SAN_MAKE   = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) \
              BUILD=$(SAN_BUILD) BPF_BUILD=$(BUILD) CC='$(CLANG)' WARN=-Wall \
              SAN=address,undefined,fuzzer-no-link
 SAN_UNIT  := $(UNIT_SRC:tests/unit/%.c=$(SAN_BUILD)/unit/%)
 
-# Coverage-guided fuzzers on each door by which strangers' bytes come in: clang's libFuzzer. FUZZ=
-# seconds of each, FUZZ_DOOR='elf notes'; what they found worth keeping stays in the build folder.
+# Coverage-guided fuzzers (clang's libFuzzer) for each entry of untrusted bytes. FUZZ= seconds for each,
+# FUZZ_DOOR='elf notes'; useful inputs stay in the build folder.
 FUZZ      ?= 60
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_DOOR ?= $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%)
@@ -350,8 +350,8 @@ fuzz:
 	$(RUN_TESTS) fuzz
 
 # make test and make lint with the unit tests under ASan and UBSan, and the fuzzers: .ci/run. While the
-# end-to-end tests wait, lint runs, and the programs for the sanitizers are built. Six fuzzers at a time,
-# each for ten seconds by the clock: make test-all gives each a minute.
+# end-to-end tests wait, lint runs and the sanitizer build is made. Six fuzzers at a time, each for ten
+# seconds; make test-all gives each a minute.
 MORE = env -u MAKEFLAGS $(MAKE) -j$(shell nproc) $(MAKEOVERRIDES) san-programs
 .PHONY: san-programs
 san-programs:
@@ -370,10 +370,10 @@ $(FUZZ_OBJ): $(BUILD)/fuzz/%.o: tests/fuzz/%.c $(BUILD)/user.flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Compiled by whoever builds the tests, so that they follow what they call; linked by clang.
+# Compiled with the tests, so that they follow changes of the code that they call; linked by clang.
 tests: $(FUZZ_OBJ)
 
-# Of mapped files ASan does not know where they end: fuzz_image.h reads them to the heap.
+# ASan does not know the ends of mapped files, so fuzz_image.h reads them to the heap.
 $(BUILD)/fuzz_%: FUZZ_MAIN := -fsanitize=fuzzer
 define fuzz_link
 	$(call say,LINK,$@)
@@ -384,13 +384,13 @@ $(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(LIB)
 $(BUILD)/seeds: $(BUILD)/fuzz/seeds.o $(LIB)
 	$(fuzz_link)
 
-# Writes the reports that test_golden compares with anew; read the difference before committing it.
+# Writes the golden reports again; read the difference before committing it.
 .PHONY: golden-update
 golden-update: $(addprefix $(BUILD)/unit/test_,golden export difference top)
 	-for test in $^; do PERFX_GOLDEN_UPDATE=1 $$test --quiet; done
 	git --no-pager diff --stat -- tests/golden
 
-# Attaches to itself what e2e/test_cost.py wants to know.
+# Attaches the cost programs of e2e/test_cost.py to itself.
 COST_OBJ := $(patsubst tests/e2e/%.c,$(BUILD)/e2e/%.o,$(wildcard tests/e2e/cost*.c))
 
 $(BUILD)/e2e/%.o: tests/e2e/%.c $(BUILD)/user.flags | $(SKEL)
@@ -399,12 +399,12 @@ $(BUILD)/e2e/%.o: tests/e2e/%.c $(BUILD)/user.flags | $(SKEL)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/e2e -Itests/workloads $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/e2e/cost: $(COST_OBJ) $(LIB)
-# Shows the samples of a capture to e2e/test_samples.py, and libdw's stacks beside them.
+# Print the samples of a capture for e2e/test_samples.py, and libdw's stacks to compare.
 $(BUILD)/e2e/samples: $(BUILD)/e2e/samples.o $(LIB)
 $(BUILD)/e2e/dwfl_stacks: $(BUILD)/e2e/dwfl_stacks.o
 # Moves the clock of a capture, for e2e/test_merge.py.
 $(BUILD)/e2e/shift: $(BUILD)/e2e/shift.o $(LIB)
-# Puts a library into a process, for e2e/test_inject.py.
+# Injects a library into a process, for e2e/test_inject.py.
 $(BUILD)/e2e/inject: $(BUILD)/e2e/inject.o $(LIB)
 $(E2E_BIN):
 	$(call say,LINK,$@)
@@ -476,11 +476,11 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
 $(WL)/blas_calls: WL_LDLIBS := -lopenblas
-# By the driver's own name, for LD_LIBRARY_PATH.
+# Has the driver's own name, for LD_LIBRARY_PATH.
 $(WL)/nvml/libnvidia-ml.so.1: $(WL)/libnvidia-ml.so
 	$(Q)mkdir -p $(@D) && cp $< $@
 CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
-# Its own functions are not called: without a driver CUDA's libraries are skipped.
+# Its functions are not called: without a driver CUDA's libraries are skipped.
 $(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,--no-as-needed $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/cuda_calls: $(CUDA_LIBS) $(WL)/libcuda.so
 $(WL)/libcudart.so: $(WL)/libcuda.so
@@ -491,7 +491,7 @@ $(GPU_PROGRAMS): WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$
 $(GPU_PROGRAMS): $(WL)/libcudart.so $(WL)/libcuda.so
 $(WL)/gpu_driver: WL_LDLIBS := $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/gpu_driver: $(WL)/libcuda.so
-# Under the names by which the agent looks for them.
+# Have the names that the agent searches.
 GPU_LIBS := $(addprefix $(WL)/gpu/,libcuda.so.1 libcupti.so.13)
 $(WL)/gpu/libcuda.so.1: tests/workloads/gpu/libcuda.c
 $(WL)/gpu/libcupti.so.13: tests/workloads/gpu/libcupti.c
@@ -508,7 +508,7 @@ $(WL)/ranges: WL_LDLIBS := $(MARK_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/ranges: $(MARK_LIBS)
 $(WL)/tracked: WL_LDLIBS := $(WL)/tracked.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/tracked: $(WL)/tracked.so
-# By NVTX's own headers where they are (NVTX, below), else by what the workload declares itself.
+# With NVTX's own headers if installed (NVTX, below), otherwise with the workload's declarations.
 $(WL)/nvtx3: WL_LDLIBS = $(NVTX_FLAGS) -ldl
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/often: $(WL)/tinyblas.so
@@ -516,7 +516,7 @@ $(WL)/memory_reused: WL_LDLIBS := $(WL)/libc10.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/memory_reused: $(WL)/libc10.so
 $(WL)/stacks: WL_LDLIBS := $(WL)/stacks_far.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/stacks: $(WL)/stacks_far.so
-# The linker would leave out a library of which nothing is called.
+# The linker would omit a library without called functions.
 $(WL)/early: WL_LDLIBS := -Wl,--no-as-needed $(WL)/early.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/early: $(WL)/early.so
 
@@ -544,7 +544,7 @@ $(WL)/%-fp: tests/workloads/%.c $(BUILD)/wl.flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -o $@ $<
 
-# Stripped, but with the names that a library would export; bare has none at all.
+# Stripped, but with the names that a library would export; bare has no names.
 $(WL)/%-stripped: tests/workloads/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -565,7 +565,7 @@ $(WL)/%-split: $(WL)/%
 	$(Q)objcopy --only-keep-debug $< $@.debug
 	$(Q)strip -o $@ $< && objcopy --add-gnu-debuglink=$@.debug $@
 
-# Names compressed into .gnu_debugdata, as rpm leaves programs.
+# Names compressed into .gnu_debugdata, as in programs of rpm packages.
 $(WL)/%-mini: $(WL)/%
 	$(call say,STRIP,$@)
 	$(Q)objcopy --only-keep-debug --strip-debug $< $@.symbols && xz -f $@.symbols
@@ -622,7 +622,7 @@ BINDIR   = $(DESTDIR)$(PREFIX)/bin
 INCDIR   = $(DESTDIR)$(PREFIX)/include
 SHAREDIR = $(DESTDIR)$(PREFIX)/share
 LIBDIR   = $(DESTDIR)$(PREFIX)/lib
-# Where the python3 that is installed looks for packages under PREFIX; PYTHONDIR= says it outright.
+# Folder in which the installed python3 searches packages under PREFIX; PYTHONDIR= overrides it.
 PYTHON    ?= /usr/bin/python3
 PYTHONDIR ?= $(shell $(PYTHON) -c 'import sysconfig; path = sysconfig.get_path("purelib"); \
 		print("$(PREFIX)/" + path[path.rindex("lib/python"):])' 2>/dev/null)
@@ -673,8 +673,7 @@ deb dist:
 
 # --- benchmarks -----------------------------------------------------------------------------
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|small|attach|rate|memory|flops|
-# peaks|capture|annotations|stacks|estimate is one table. A current PyTorch is measured too where
-# ML_VENV holds one.
+# peaks|capture|annotations|stacks|estimate is one table. A current PyTorch in ML_VENV is measured too.
 BENCH     ?= all
 BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks markers \
                                   stack_depths)
@@ -683,19 +682,19 @@ BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capt
 bench: $(BIN) $(LIBPERFX) $(BENCH_BIN) $(BUILD)/workloads/memory_many
 	@/usr/bin/python3 -B tests/bench/bench.py --build $(BUILD) --venv $(ML_VENV) $(BENCH)
 
-# What is traced is an ordinary build, as the workloads are.
+# Traced programs are ordinary builds, like the workloads.
 $(BUILD)/bench/calls_per_second $(BUILD)/bench/markers: $(BUILD)/bench/%: tests/bench/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) $(BENCH_FLAGS) -o $@ $<
 
-# Static, so that a probe of malloc is one of this program alone.
+# Static, so that a probe on malloc affects only this program.
 $(BUILD)/bench/stack_depths: tests/bench/stack_depths.cc
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CXX) -static -o $@ $<
 
-# NVTX is a header that comes with CUDA, PyTorch's packages among others.
+# NVTX is a header that comes with CUDA, for example in PyTorch's packages.
 NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda*/include \
                     $(ML_VENV)/lib/python3*/site-packages/nvidia/*/include)))
 NVTX_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
@@ -705,5 +704,5 @@ $(BUILD)/bench/markers: BENCH_FLAGS = $(NVTX_FLAGS)
 clean:
 	rm -rf $(BUILD)
 
-# (systems that are unpacked to try packages in have files of that name, too)
+# (unpacked systems for package tests have files of that name, too)
 -include $(shell find $(BUILD) \( -name roots -o -name 'tmp*' \) -prune -o -name '*.d' -type f -print 2>/dev/null)
