@@ -294,23 +294,29 @@ Test(report_memory, sparks)
 
 /* The roofline's drawing, whole. */
 
-static char *draw(unsigned columns, const struct plot_roof *roofs, size_t roofs_count,
-		  const struct plot_point *points, size_t points_count)
+static char *draw(unsigned columns, const struct roofline_points *shown)
 {
 	struct text text = {0};
 
-	plot_roofline(&text, columns, roofs, roofs_count, points, points_count);
+	plot_roofline(&text, columns, shown);
 	return text_take(&text);
 }
+
+#define AT(x, y)                                                \
+	{                                                       \
+		.line = {.intensity = (x), .flops_per_s = (y) } \
+	}
 
 /* A roof of 10 with its ridge at 1, over three decades to the right and two up; one point on the
  * slope, one on the flat part, a third that shares its place, one below. */
 Test(plot, whole)
 {
-	static const struct plot_roof roof = {10, 10};
-	static const struct plot_point points[] = {
-		{0.1, 1, 'A'}, {10, 9.9, 'B'}, {10.1, 9.9, 'C'}, {99, 1.1, 'D'}};
-	char *got = draw(38, &roof, 1, points, 4);
+	static const struct roofline_points shown = {
+		.roofs = {{.flops_per_s = 10, .bytes_per_s = 10}},
+		.roofs_count = 1,
+		.points = {AT(0.1, 1), AT(10, 9.9), AT(10.1, 9.9), AT(99, 1.1)},
+		.count = 4};
+	char *got = draw(38, &shown);
 	const char *want = "   100 ┤\n"
 			   "       │\n"
 			   "       │\n"
@@ -333,11 +339,15 @@ Test(plot, whole)
 /* Whatever is drawn: fourteen lines, none beyond the width, the marks all there. */
 Test(plot, keeps_its_place)
 {
-	static const struct plot_roof roofs[] = {{1e15, 1e-3}, {1, 1e12}};
-	static const struct plot_point points[] = {{1e-12, 1e-9, 'A'}, {1e18, 1e18, 'B'}};
+	static const struct roofline_points shown = {
+		.roofs = {{.flops_per_s = 1e15, .bytes_per_s = 1e-3},
+			  {.flops_per_s = 1, .bytes_per_s = 1e12}},
+		.roofs_count = 2,
+		.points = {AT(1e-12, 1e-9), AT(1e18, 1e18)},
+		.count = 2};
 
 	for (unsigned columns = 0; columns < 120; columns++) {
-		char *got = draw(columns, roofs, 2, points, 2), *rest = got, *line;
+		char *got = draw(columns, &shown), *rest = got, *line;
 		unsigned lines = 0, width = columns > PLOT_COLUMNS_MIN ? columns : PLOT_COLUMNS_MIN;
 
 		cr_expect(strchr(got, 'A') && strchr(got, 'B'), "%s", got);
@@ -353,12 +363,12 @@ Test(plot, keeps_its_place)
 /* More letters at one place than there is room for beside it: the rest is left out. */
 Test(plot, crowd)
 {
-	struct plot_point points[9];
+	struct roofline_points shown = {.count = ROOFLINE_POINTS};
 	char *got;
 
-	for (size_t i = 0; i < 9; i++)
-		points[i] = (struct plot_point){i ? 999 : 10, 5, (char)('A' + i)};
-	got = draw(30, NULL, 0, points, 9);
+	for (size_t i = 0; i < shown.count; i++)
+		shown.points[i] = (struct roofline_point)AT(i ? 999 : 10, 5);
+	got = draw(30, &shown);
 	cr_expect(strchr(got, 'A') && strchr(got, 'B'));
 	cr_expect_null(strchr(got, 'C'), "%s", got);
 	free(got);

@@ -136,8 +136,6 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 static void compose_plot(struct composer *c, const struct profile_process *p,
 			 const struct roofline_points *found)
 {
-	struct plot_point points[ROOFLINE_POINTS];
-	struct plot_roof roofs[ROOFLINE_POINTS];
 	struct text text = {0};
 
 	if (c->limits->charts) {
@@ -145,10 +143,8 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 				   (struct chart){.kind = CHART_ROOFLINE, .process = p});
 		return;
 	}
-	roofline_points_plot(found, points, roofs);
 	document_say(c->document, BLOCK_CAPTION, "Roofline: FLOP/s (y) by FLOP/byte (x)");
-	plot_roofline(&text, c->limits->plot_columns, roofs, found->roofs_count, points,
-		      found->count);
+	plot_roofline(&text, c->limits->plot_columns, found);
 	document_add(c->document, BLOCK_PLOT, &text);
 }
 

@@ -45,17 +45,16 @@ static void round_off(struct plot_axis *axis)
 		axis->from = axis->to - DECADES_MAX;
 }
 
-void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof *roofs,
-	       size_t roofs_count, const struct plot_point *points, size_t points_count)
+void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct roofline_points *shown)
 {
 	*x = *y = (struct plot_axis){INFINITY, -INFINITY};
-	for (size_t i = 0; i < roofs_count; i++) {
-		widen(x, roofs[i].flat / roofs[i].slope);
-		widen(y, roofs[i].flat);
+	for (size_t i = 0; i < shown->roofs_count; i++) {
+		widen(x, roof_ridge(&shown->roofs[i]));
+		widen(y, shown->roofs[i].flops_per_s);
 	}
-	for (size_t i = 0; i < points_count; i++) {
-		widen(x, points[i].x);
-		widen(y, points[i].y);
+	for (size_t i = 0; i < shown->count; i++) {
+		widen(x, shown->points[i].line.intensity);
+		widen(y, shown->points[i].line.flops_per_s);
 	}
 	round_off(x);
 	round_off(y);
@@ -80,7 +79,7 @@ static void set_dot(struct plot *plot, unsigned column, unsigned line)
 		bits[line % DOTS_DOWN][column % DOTS_ACROSS];
 }
 
-static void draw_roof(struct plot *plot, const struct plot_roof *roof)
+static void draw_roof(struct plot *plot, const struct roof *roof)
 {
 	unsigned across = plot->width * DOTS_ACROSS, down = HEIGHT * DOTS_DOWN;
 	double step = (plot->x.to - plot->x.from) / across;
@@ -88,7 +87,7 @@ static void draw_roof(struct plot *plot, const struct plot_roof *roof)
 
 	for (unsigned column = 0; column < across; column++) {
 		double x = pow(10, plot->x.from + step * (column + 0.5));
-		double y = roof->slope * x < roof->flat ? roof->slope * x : roof->flat;
+		double y = fmin(roof->bytes_per_s * x, roof->flops_per_s);
 		int height = index_on_axis(&plot->y, y, down);
 
 		if (log10(y) < plot->y.from)
@@ -102,15 +101,15 @@ static void draw_roof(struct plot *plot, const struct plot_roof *roof)
 }
 
 /* Further right where another label stands. */
-static void draw_point(struct plot *plot, const struct plot_point *point)
+static void draw_point(struct plot *plot, const struct roofline *at, char label)
 {
-	unsigned column = (unsigned)index_on_axis(&plot->x, point->x, plot->width);
-	int line = HEIGHT - 1 - index_on_axis(&plot->y, point->y, HEIGHT);
+	unsigned column = (unsigned)index_on_axis(&plot->x, at->intensity, plot->width);
+	int line = HEIGHT - 1 - index_on_axis(&plot->y, at->flops_per_s, HEIGHT);
 
 	while (column < plot->width && plot->labels[line][column])
 		column++;
 	if (column < plot->width)
-		plot->labels[line][column] = point->label;
+		plot->labels[line][column] = label;
 }
 
 const char *plot_power(char buffer[UNITS_MAX], double power)
@@ -194,19 +193,18 @@ static void add_axis(struct text *into, const struct plot *plot)
 	text_printf(into, "\n%*s%s\n", LABEL, "", labels);
 }
 
-void plot_roofline(struct text *into, unsigned columns, const struct plot_roof *roofs,
-		   size_t roofs_count, const struct plot_point *points, size_t points_count)
+void plot_roofline(struct text *into, unsigned columns, const struct roofline_points *shown)
 {
 	struct plot plot = {0};
 
 	if (columns < PLOT_COLUMNS_MIN)
 		columns = PLOT_COLUMNS_MIN;
 	plot.width = columns - LABEL < WIDTH_MAX ? columns - LABEL : WIDTH_MAX;
-	plot_axes(&plot.x, &plot.y, roofs, roofs_count, points, points_count);
-	for (size_t i = 0; i < roofs_count; i++)
-		draw_roof(&plot, &roofs[i]);
-	for (size_t i = 0; i < points_count; i++)
-		draw_point(&plot, &points[i]);
+	plot_axes(&plot.x, &plot.y, shown);
+	for (size_t i = 0; i < shown->roofs_count; i++)
+		draw_roof(&plot, &shown->roofs[i]);
+	for (size_t i = 0; i < shown->count; i++)
+		draw_point(&plot, &shown->points[i].line, plot_label(i));
 	for (int line = 0; line < HEIGHT; line++)
 		add_line(into, &plot, line);
 	add_axis(into, &plot);
@@ -236,19 +234,6 @@ void roofline_points_find(struct roofline_points *found, const struct profile *p
 		if (at == found->roofs_count && roof->flops_per_s > 0 && roof->bytes_per_s > 0)
 			found->roofs[found->roofs_count++] = *roof;
 	}
-}
-
-void roofline_points_plot(const struct roofline_points *found, struct plot_point *points,
-			  struct plot_roof *roofs)
-{
-	for (size_t i = 0; i < found->count; i++) {
-		const struct roofline *line = &found->points[i].line;
-
-		points[i] = (struct plot_point){line->intensity, line->flops_per_s, plot_label(i)};
-	}
-	for (size_t i = 0; i < found->roofs_count; i++)
-		roofs[i] = (struct plot_roof){found->roofs[i].flops_per_s,
-					      found->roofs[i].bytes_per_s};
 }
 
 void spark(struct text *text, const uint64_t *values, size_t count)

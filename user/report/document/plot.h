@@ -17,35 +17,6 @@
 
 #include <stdint.h>
 
-/* The attainable value at x is min(flat, slope × x). */
-struct plot_roof {
-	double flat, slope;
-};
-
-/* All positive; where two share a place, the second is drawn to the right of it. */
-struct plot_point {
-	double x, y;
-	char label;
-};
-
-/* Powers of ten, whole decades. */
-struct plot_axis {
-	double from, to;
-};
-
-/* Axes that show all ridges and points, or the upper decades if there are too many. */
-void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof *roofs,
-	       size_t roofs_count, const struct plot_point *points, size_t points_count);
-
-/* "10 G": a power of ten without decimals. Returns the buffer. */
-const char *plot_power(char buffer[UNITS_MAX], double power);
-
-#define PLOT_COLUMNS_MIN 30
-
-/* Adds lines of at most `columns`, each with its end. Needs a roof or a point. */
-void plot_roofline(struct text *into, unsigned columns, const struct plot_roof *roofs,
-		   size_t roofs_count, const struct plot_point *points, size_t points_count);
-
 /* The points of a roofline plot: functions, each labelled with a letter, and their roofs. */
 
 #define ROOFLINE_POINTS 8
@@ -56,6 +27,7 @@ struct roofline_point {
 };
 
 struct roofline_points {
+	/* where two share a place, the second is drawn to the right of it */
 	struct roofline_point points[ROOFLINE_POINTS];
 	size_t count;
 	struct roof roofs[ROOFLINE_POINTS]; /* one for each type of data that has a peak */
@@ -65,14 +37,27 @@ struct roofline_points {
 /* The functions with a cost of their own in which most time went. */
 void roofline_points_find(struct roofline_points *found, const struct profile *profile,
 			  const struct profile_process *process);
-/* As they are plotted: ROOFLINE_POINTS of each at most. */
-void roofline_points_plot(const struct roofline_points *found, struct plot_point *points,
-			  struct plot_roof *roofs);
 
 static inline char plot_label(size_t i)
 {
 	return (char)('A' + i);
 }
+
+/* Powers of ten, whole decades. */
+struct plot_axis {
+	double from, to;
+};
+
+/* Axes that show all ridges and points, or the upper decades if there are too many. */
+void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct roofline_points *shown);
+
+/* "10 G": a power of ten without decimals. Returns the buffer. */
+const char *plot_power(char buffer[UNITS_MAX], double power);
+
+#define PLOT_COLUMNS_MIN 30
+
+/* Adds lines of at most `columns`, each with its end. Needs a roof or a point. */
+void plot_roofline(struct text *into, unsigned columns, const struct roofline_points *shown);
 
 /* A row of bars for a series: ▁▂▃▄▅▆▇█ */
 

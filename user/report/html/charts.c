@@ -793,15 +793,12 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 			   const struct profile_process *process)
 {
 	struct roofline_drawing d = {.into = into};
-	struct plot_point points[ROOFLINE_POINTS];
-	struct plot_roof roofs[ROOFLINE_POINTS];
 	struct roofline_points found;
 
 	roofline_points_find(&found, profile, process);
 	if (!found.count || !found.roofs_count)
 		return;
-	roofline_points_plot(&found, points, roofs);
-	plot_axes(&d.x, &d.y, roofs, found.roofs_count, points, found.count);
+	plot_axes(&d.x, &d.y, &found);
 	text_printf(into,
 		    "<figure class=roofline><figcaption>Roofline: the functions of the table below "
 		    "and the peaks of this host; hollow: below %.0f %% of the "
