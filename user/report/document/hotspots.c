@@ -171,23 +171,6 @@ static const char *cell_where(struct composer *c, const struct allocating *place
 	return document_words(c->document, &cell);
 }
 
-/* The shown rows of a domain. */
-struct rows {
-	const struct profile_process *process;
-	const struct profile_memory *memory;
-	struct places places;
-	const struct allocating **rows;
-	size_t rows_count;
-};
-
-static const char *cell_function(struct composer *c, const struct profile_process *p,
-				 const struct profile_hotspot *hotspot)
-{
-	return profile_function(c->profile, hotspot->function)
-		       ? compose_function(c, p, hotspot->function)
-		       : "-";
-}
-
 static const char *cell_leak(struct composer *c, const struct hotspot_trend *trend)
 {
 	return trend->leak ? document_format(c->document, "+%s/s",
@@ -195,31 +178,42 @@ static const char *cell_leak(struct composer *c, const struct hotspot_trend *tre
 			   : "";
 }
 
-enum { HAS_LEAKS = 1, HAS_HELD = 2 };
+enum { HAS_LEAKS = 1, HAS_HELD = 2, HAS_ALLOCATED = 4 };
 
-/* Live bytes, where frees are seen. */
-static void compose_held(struct composer *c, const struct rows *s)
+/* Live bytes where frees are seen; otherwise allocations. */
+static void compose_places(struct composer *c, const struct profile_process *p,
+			   const struct allocating *places, size_t count)
 {
-	unsigned has = 0;
+	unsigned has = memory_sees_frees(places->memory) ? HAS_HELD : HAS_ALLOCATED;
 
-	for (size_t i = 0; i < s->rows_count; i++)
-		has |= s->rows[i]->trend.leak ? HAS_LEAKS : 0;
-	document_headings(c->document, has, NUMBERS("At peak"), NUMBERS("Live"),
-			  NUMBERS("Leak", .where = HAS_LEAKS), NUMBERS("Blocks", .rank = 5),
-			  NUMBERS("Oldest", .rank = 3), NUMBERS("Allocated", .rank = 1),
-			  NUMBERS("Allocs", .rank = 2), NUMBERS("Temp.", .rank = 6),
-			  REST("Where", .cut_end = true), WORDS("Function", .rank = 4));
-	for (size_t i = 0; i < s->rows_count; i++) {
-		const struct allocating *row = s->rows[i];
-		bool aged = row->live_count && s->process->to_ns > row->oldest_ns;
+	for (size_t i = 0; i < count && has & HAS_HELD; i++)
+		has |= places[i].trend.leak ? HAS_LEAKS : 0;
+	document_headings(c->document, has, NUMBERS("At peak", .where = HAS_HELD),
+			  NUMBERS("Live", .where = HAS_HELD), NUMBERS("Leak", .where = HAS_LEAKS),
+			  NUMBERS("Blocks", .rank = 5, .where = HAS_HELD),
+			  NUMBERS("Oldest", .rank = 3, .where = HAS_HELD),
+			  NUMBERS("Allocated", .rank = has & HAS_HELD ? 1 : 0),
+			  NUMBERS("Share", .where = HAS_ALLOCATED),
+			  NUMBERS("Allocs", .rank = has & HAS_HELD ? 2 : 0),
+			  NUMBERS("Temp.", .rank = 6, .where = HAS_HELD),
+			  REST("Where", .cut_end = true),
+			  WORDS("Function", .rank = has & HAS_HELD ? 4 : 1));
+	for (size_t i = 0; i < count; i++) {
+		const struct allocating *row = &places[i];
+		bool aged = row->live_count && p->to_ns > row->oldest_ns;
 
 		document_row(c->document, cell_bytes(row->live_at_peak_bytes),
 			     cell_bytes(row->live_bytes), cell_leak(c, &row->trend),
 			     cell_count(row->live_count),
-			     cell_ns(aged ? s->process->to_ns - row->oldest_ns : PROFILE_ABSENT),
-			     cell_bytes(row->allocated_bytes), cell_count(row->allocs_count),
+			     cell_ns(aged ? p->to_ns - row->oldest_ns : PROFILE_ABSENT),
+			     cell_bytes(row->allocated_bytes),
+			     cell_share(row->allocated_bytes, row->memory->allocated_bytes.value),
+			     cell_count(row->allocs_count),
 			     cell_share(row->temporary_count, row->allocs_count),
-			     cell_where(c, row), cell_function(c, s->process, row->largest));
+			     cell_where(c, row),
+			     profile_function(c->profile, row->largest->function)
+				     ? compose_function(c, p, row->largest->function)
+				     : "-");
 	}
 }
 
@@ -267,20 +261,18 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 }
 
 /* Suspected leaks first: their stacks show what to fix. */
-static void compose_stacks(struct composer *c, const struct rows *s)
+static void compose_stacks(struct composer *c, const struct allocating *places, size_t count)
 {
 	unsigned stacks = 0;
 
 	for (int leaks = 1; leaks >= 0; leaks--) {
-		for (size_t i = 0; i < s->rows_count && stacks < c->limits->stacks; i++) {
-			const struct profile_hotspot *hotspot = s->rows[i]->largest;
-
-			if (hotspot->frames_count < 2 || s->rows[i]->trend.leak != leaks)
+		for (size_t i = 0; i < count && stacks < c->limits->stacks; i++) {
+			if (places[i].largest->frames_count < 2 || places[i].trend.leak != leaks)
 				continue;
 			if (stacks++ == 0)
 				document_printf(c->document, BLOCK_FOLD, "Call stacks (%s)",
-						memory_words(s->memory));
-			compose_stack(c, hotspot, i + 1);
+						memory_words(places->memory));
+			compose_stack(c, places[i].largest, i + 1);
 		}
 	}
 	if (stacks)
@@ -290,50 +282,27 @@ static void compose_stacks(struct composer *c, const struct rows *s)
 void compose_hotspots(struct composer *c, const struct profile_process *p,
 		      const struct profile_memory *memory, const struct memory_analysis *analysis)
 {
-	struct rows s = {.process = p, .memory = memory};
-	size_t below = 0;
+	struct places s = places_of(c, memory, analysis, true);
+	size_t limit = c->limits->hotspots, shown = s.count < limit ? s.count : limit;
 
 	if (c->limits->charts && memory->hotspots_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_PLACES,
 							       .process = p,
 							       .memory = memory});
-	s.rows = calloc((size_t)c->limits->hotspots + LEAKS_BELOW, sizeof(*s.rows));
-	if (!s.rows) {
-		c->document->failed = true;
-		return;
-	}
-	s.places = places_of(c, memory, analysis, true);
-	/* The first ones, then leaks. */
-	for (size_t i = 0; i < s.places.count; i++) {
-		const struct allocating *place = &s.places.places[i];
+	for (size_t i = shown; i < s.count && shown < limit + LEAKS_BELOW; i++) {
+		struct allocating place = s.places[i];
 
-		if (i >= c->limits->hotspots && (!place->trend.leak || below++ >= LEAKS_BELOW))
+		if (!place.trend.leak)
 			continue;
-		s.rows[s.rows_count++] = place;
+		s.places[i] = s.places[shown];
+		s.places[shown++] = place;
 	}
-	if (s.rows_count) {
-		if (memory_sees_frees(s.memory))
-			compose_held(c, &s);
-		else {
-			/* Allocations, where frees are not seen. */
-			document_headings(c->document, 0, NUMBERS("Allocated"), NUMBERS("Share"),
-					  NUMBERS("Allocs"), REST("Where", .cut_end = true),
-					  WORDS("Function", .rank = 1));
-			for (size_t i = 0; i < s.rows_count; i++) {
-				const struct allocating *row = s.rows[i];
-
-				document_row(c->document, cell_bytes(row->allocated_bytes),
-					     cell_share(row->allocated_bytes,
-							s.memory->allocated_bytes.value),
-					     cell_count(row->allocs_count), cell_where(c, row),
-					     cell_function(c, s.process, row->largest));
-			}
-		}
-		compose_left_out(c, s.places.count - s.rows_count, " place", "JSON");
-		compose_stacks(c, &s);
+	if (shown) {
+		compose_places(c, p, s.places, shown);
+		compose_left_out(c, s.count - shown, " place", "JSON");
+		compose_stacks(c, s.places, shown);
 	}
-	places_clear(&s.places);
-	free(s.rows);
+	places_clear(&s);
 }
 
 static uint64_t weight_of(const struct allocating *place)
