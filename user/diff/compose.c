@@ -577,17 +577,17 @@ static void compose_warnings(struct comparer *c)
 
 static void compose_process(struct comparer *c, const struct diff_process *p)
 {
-	struct text heading = {0}, facts = {0};
+	struct text facts = {0};
 	const struct profile_process *named = p->b ? p->b : p->a;
 
-	escape_name(&heading, named->comm);
-	if (p->a && p->b)
-		text_printf(&heading, " (pid %u, then %u)", p->a->pid, p->b->pid);
-	else
-		text_printf(&heading, " (pid %u), in %s only", named->pid, p->a ? "A" : "B");
-	document_add(c->document, BLOCK_HEADING, &heading);
-	if (!p->a || !p->b)
+	if (!p->a || !p->b) {
+		document_printf(c->document, BLOCK_HEADING, "%s (pid %u), in %s only",
+				document_name(c->document, named->comm, 0), named->pid,
+				p->a ? "A" : "B");
 		return;
+	}
+	document_printf(c->document, BLOCK_HEADING, "%s (pid %u, then %u)",
+			document_name(c->document, named->comm, 0), p->a->pid, p->b->pid);
 	diff_add_fact(&facts, "wall", p->wall_ns, diff_add_time);
 	diff_add_fact(&facts, "CPUs", p->cores, diff_add_number);
 	diff_add_fact(&facts, "computed", p->flops_per_s, diff_add_flops);

@@ -417,7 +417,7 @@ void document_add_wait(struct text *text, const struct profile_process *p,
 	text_add(text, reasons[wait->reason].words);
 	if (wait->reason != PERFX_WAIT_GIL)
 		add_object(text, reasons[wait->reason].before_object, wait);
-	if (wait->holder_tid && wait->reason == PERFX_WAIT_GIL) {
+	else if (wait->holder_tid) {
 		text_add(text, ", held by thread ");
 		add_thread(text, p, wait->holder_tid);
 	}
@@ -606,11 +606,7 @@ static void add_samples(struct text *text, const struct profile *profile,
 
 	if (!profile->sampling_known)
 		return;
-	if (profile->sampling.why[0]) {
-		text_add(text, " No samples: ");
-		escape_name(text, profile->sampling.why);
-		text_add(text, ".");
-	}
+	add_marked(text, " No samples: ", profile->sampling.why, ".");
 	if (!taken && !p->samples_lost)
 		return;
 	text_printf(text, " %s sample%s, ", as_count(taken), taken == 1 ? "" : "s");
@@ -618,21 +614,6 @@ static void add_samples(struct text *text, const struct profile *profile,
 		text_printf(text, "%s lost.", as_count(p->samples_lost));
 	else
 		text_add(text, "none lost.");
-}
-
-static void add_python(struct text *text, const struct profile_process *p)
-{
-	if (!p->python_version || !p->python_why[0])
-		return;
-	text_add(text, " No Python frames");
-	if (p->python_version[0]) {
-		text_add(text, " (Python ");
-		escape_name(text, p->python_version);
-		text_add(text, ")");
-	}
-	text_add(text, ": ");
-	escape_name(text, p->python_why);
-	text_add(text, ".");
 }
 
 static void add_quality(struct text *text, const struct profile_stack_quality *quality)
@@ -668,7 +649,11 @@ void compose_stack_quality(struct composer *c, const struct profile_process *p)
 	if (quality->known && quality->taken_count)
 		add_quality(&text, quality);
 	add_samples(&text, c->profile, p);
-	add_python(&text, p);
+	if (p->python_version && p->python_why[0]) {
+		text_add(&text, " No Python frames");
+		add_marked(&text, " (Python ", p->python_version, ")");
+		add_marked(&text, ": ", p->python_why, ".");
+	}
 	if (!text.length) {
 		text_clear(&text);
 		return;

@@ -36,6 +36,15 @@ static inline const char *compose_frame(struct composer *c, const struct profile
 	return document_frame(c->document, frame, c->limits->name_columns);
 }
 
+/* A name inside a sentence: whole; until the next row is added. */
+static inline const char *compose_mark(struct composer *c, const char *name)
+{
+	return document_name(c->document, name, 0);
+}
+
+/* Adds a name, marked, between other words; nothing where there is no name: NULL or "". */
+void add_marked(struct text *text, const char *before, const char *name, const char *after);
+
 const char *compose_function(struct composer *c, const struct profile_process *process,
 			     uint32_t id);
 

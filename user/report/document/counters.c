@@ -100,8 +100,6 @@ static bool has_perf_counters(const struct profile_process *p)
 
 void compose_counters(struct composer *c, const struct profile_process *p)
 {
-	struct text text = {0};
-
 	if (any_perf_counter(c->profile) && has_perf_counters(p)) {
 		compose_details(c, "Perf counters of functions");
 		compose_table(c, p);
@@ -109,10 +107,9 @@ void compose_counters(struct composer *c, const struct profile_process *p)
 	}
 	if (!c->profile->perf_counters_why || !(p->compute.measured || has_perf_counters(p)))
 		return;
-	text_add(&text, any_perf_counter(c->profile) ? "Not counted: " : "No hardware counters: ");
-	escape_name(&text, c->profile->perf_counters_why);
-	text_add(&text, ".");
-	document_add(c->document, BLOCK_NOTE, &text);
+	document_printf(c->document, BLOCK_NOTE, "%s: %s.",
+			any_perf_counter(c->profile) ? "Not counted" : "No hardware counters",
+			compose_mark(c, c->profile->perf_counters_why));
 }
 
 /*

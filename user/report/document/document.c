@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/document/document.h"
+#include "report/document/compose.h"
 
 #include "analyze/location.h"
 #include "base/escape.h"
@@ -247,6 +247,15 @@ const char *document_format(struct document *document, const char *fmt, ...)
 	text_vprintf(&text, fmt, ap);
 	va_end(ap);
 	return document_words(document, &text);
+}
+
+void add_marked(struct text *text, const char *before, const char *name, const char *after)
+{
+	if (!name || !*name)
+		return;
+	text_add(text, before);
+	escape_name(text, name);
+	text_add(text, after);
 }
 
 const char *document_name(struct document *document, const char *name, unsigned columns)

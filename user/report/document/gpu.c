@@ -105,10 +105,7 @@ static void compose_device(struct composer *c, const struct profile_gpu_place *p
 	const struct profile_gpu_series *used = &metrics[PROFILE_GPU_MEMORY_USED];
 
 	text_printf(&text, "device %u", device->index);
-	if (*device->name) {
-		text_add(&text, ", ");
-		escape_name(&text, device->name);
-	}
+	add_marked(&text, ", ", device->name, "");
 	if (metrics[PROFILE_GPU_UTILISATION].avg != PROFILE_ABSENT)
 		text_printf(&text, " · utilization %llu %% (max %llu %%)",
 			    (unsigned long long)metrics[PROFILE_GPU_UTILISATION].avg,
@@ -136,30 +133,21 @@ static void compose_device(struct composer *c, const struct profile_gpu_place *p
 /* Why less is known than was asked for. */
 static void compose_agent(struct composer *c, const struct profile_gpu *gpu)
 {
+	static const char *const words[] = {
+		[PERFX_GPU_AGENT_REFUSED] = "No times of the GPU: ",
+		[PERFX_GPU_AGENT_STEPPED_ASIDE] = "Recording of the GPU ended early: ",
+		[PERFX_GPU_AGENT_FAILED] = "Recording of the GPU failed: ",
+		[PERFX_GPU_AGENT_STOPPED] = NULL,
+	};
+	const char *ended =
+		gpu->state < sizeof(words) / sizeof(words[0]) ? words[gpu->state] : NULL;
 	struct text text = {0};
 
-	if (!gpu->has_state || (gpu->state == PERFX_GPU_AGENT_ON) ||
+	if (!gpu->has_state || gpu->state == PERFX_GPU_AGENT_ON ||
 	    (gpu->state == PERFX_GPU_AGENT_STOPPED && !gpu->left_mapped_bytes))
 		return;
-	switch (gpu->state) {
-	case PERFX_GPU_AGENT_REFUSED:
-		text_add(&text, "No times of the GPU: ");
-		break;
-	case PERFX_GPU_AGENT_STEPPED_ASIDE:
-		text_add(&text, "Recording of the GPU ended early: ");
-		break;
-	case PERFX_GPU_AGENT_FAILED:
-		text_add(&text, "Recording of the GPU failed: ");
-		break;
-	case PERFX_GPU_AGENT_STOPPED:
-	case PERFX_GPU_AGENT_ON:
-	case PERFX_GPU_AGENT_INVALID:
-		break;
-	}
-	if (text.length) {
-		escape_name(&text, *gpu->why ? gpu->why : "not known");
-		text_add(&text, ".");
-	}
+	if (ended)
+		add_marked(&text, ended, *gpu->why ? gpu->why : "not known", ".");
 	if (gpu->left_mapped_bytes)
 		text_printf(&text, "%s%s of the recording library stay mapped in the process.",
 			    text.length ? " " : "", as_bytes(gpu->left_mapped_bytes));

@@ -165,9 +165,10 @@ static void compose_not_attached(struct document *document, const struct profile
 	size_t reasons = 0, shown = 0;
 
 	for (size_t i = 0; i < profile->not_attached_count; i++) {
-		functions +=
-			profile->not_attached[i].by_design ? 0 : profile->not_attached[i].count;
-		reasons += !profile->not_attached[i].by_design;
+		if (profile->not_attached[i].by_design)
+			continue;
+		functions += profile->not_attached[i].count;
+		reasons++;
 	}
 	if (!reasons) {
 		document_say(document, BLOCK_PARAGRAPH,
@@ -196,45 +197,32 @@ static void compose_not_attached(struct document *document, const struct profile
 /* Functions that attaching cannot trace, and how to trace them: "Python functions: …". */
 void compose_hints(struct composer *c)
 {
-	const struct profile *profile = c->profile;
+	for (size_t i = 0; i < c->profile->not_attached_count; i++) {
+		const struct profile_not_attached *row = &c->profile->not_attached[i];
 
-	for (size_t i = 0; i < profile->not_attached_count; i++) {
-		const struct profile_not_attached *row = &profile->not_attached[i];
-		struct text text = {0};
-
-		if (!row->by_design)
-			continue;
-		text_add(&text, "Hint: ");
-		escape_name(&text, row->name);
-		text_add(&text, ": ");
-		escape_name(&text, row->reason);
-		text_add(&text, ".");
-		document_add(c->document, BLOCK_NOTE, &text);
+		if (row->by_design)
+			document_printf(c->document, BLOCK_NOTE, "Hint: %s: %s.",
+					compose_mark(c, row->name), compose_mark(c, row->reason));
 	}
 }
 
 /* Processes that began, or mapped a file, and were not traced from then on. */
 void compose_late(struct composer *c)
 {
-	struct document *document = c->document;
-	const struct profile *profile = c->profile;
-	struct profile_late_sum sum = profile_late_sum(profile);
-	struct text text = {0};
+	struct profile_late_sum sum = profile_late_sum(c->profile);
 
-	if (sum.late_count) {
-		text_printf(&text, "Traced late: %s process%s, by up to %s (%s function%s of ",
-			    as_count(sum.late_count), sum.late_count == 1 ? "" : "es",
-			    as_ns(sum.latest->late_ns), as_count(sum.latest->functions_count),
-			    plural(sum.latest->functions_count));
-		escape_name(&text, base_name(sum.latest->module));
-		text_printf(&text,
-			    "%s) after they started or mapped the file: earlier calls there are "
-			    "not counted.",
-			    sum.latest->files_count > 1 ? " and other files" : "");
-		document_add(document, BLOCK_PARAGRAPH, &text);
-	}
+	if (sum.late_count)
+		document_printf(
+			c->document, BLOCK_PARAGRAPH,
+			"Traced late: %s process%s, by up to %s (%s function%s of %s%s) after they "
+			"started or mapped the file: earlier calls there are not counted.",
+			as_count(sum.late_count), sum.late_count == 1 ? "" : "es",
+			as_ns(sum.latest->late_ns), as_count(sum.latest->functions_count),
+			plural(sum.latest->functions_count),
+			compose_mark(c, base_name(sum.latest->module)),
+			sum.latest->files_count > 1 ? " and other files" : "");
 	if (sum.ended_count)
-		document_printf(document, BLOCK_PARAGRAPH,
+		document_printf(c->document, BLOCK_PARAGRAPH,
 				"Not traced: %s process%s that ended before probes could be "
 				"attached, the longest-lived after %s: calls into files that no "
 				"traced process had mapped before are not counted.",
@@ -263,33 +251,20 @@ static void compose_precision(struct document *document, const struct profile *p
 static void compose_origin(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
-	time_t seconds;
+	time_t seconds = (time_t)(profile->start_unix_ns / 1000000000);
 	char buffer[64];
 	struct tm tm;
 
 	text_printf(&text, "Captured %s", as_ns(profile->duration_ns));
-	seconds = (time_t)(profile->start_unix_ns / 1000000000);
 	if (profile->start_unix_ns && gmtime_r(&seconds, &tm) &&
 	    strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		text_printf(&text, " from %s", buffer);
-	if (profile->host_name[0]) {
-		text_add(&text, " on ");
-		escape_name(&text, profile->host_name);
-	}
+	add_marked(&text, " on ", profile->host_name, "");
 	if (profile->cpus_count)
 		text_printf(&text, " (%u CPUs)", profile->cpus_count);
-	if (profile->kernel[0]) {
-		text_add(&text, ", Linux ");
-		escape_name(&text, profile->kernel);
-	}
-	if (profile->tool_version[0]) {
-		text_add(&text, ", perfx-trace ");
-		escape_name(&text, profile->tool_version);
-	}
-	if (profile->command[0]) {
-		text_add(&text, ", by ");
-		escape_name(&text, profile->command);
-	}
+	add_marked(&text, ", Linux ", profile->kernel, "");
+	add_marked(&text, ", perfx-trace ", profile->tool_version, "");
+	add_marked(&text, ", by ", profile->command, "");
 	if (profile->interrupted)
 		text_add(&text, ", interrupted");
 	text_add(&text, ".");
@@ -321,33 +296,25 @@ static void add_alignment(struct text *text, const struct perfx_merged *merged)
 								     : "backward passes");
 }
 
-static uint64_t losses_of(const struct profile_capture *capture)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
-		if (i != PERFX_LOSS_UNMATCHED_ENTRIES && i != PERFX_LOSS_UNMATCHED_RETURNS)
-			sum += capture->losses[i];
-	return sum;
-}
-
 /* The captures that this one was merged of. */
 static void compose_captures(struct document *document, const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->captures_count; i++) {
 		const struct profile_capture *capture = &profile->captures[i];
 		struct text text = {0};
+		uint64_t lost = 0;
 
+		for (int k = 0; k < PERFX_LOSS_KINDS; k++)
+			if (k != PERFX_LOSS_UNMATCHED_ENTRIES && k != PERFX_LOSS_UNMATCHED_RETURNS)
+				lost += capture->losses[k];
 		text_printf(&text, "Capture %u of %zu: ", capture->facts.merged,
 			    profile->captures_count);
 		escape_name(&text, capture->host_name);
-		text_printf(&text, " (%u CPUs), ", capture->facts.cpus_count);
-		add_ns(&text, capture->facts.end_ns - capture->facts.start_ns);
+		text_printf(&text, " (%u CPUs), %s", capture->facts.cpus_count,
+			    as_ns(capture->facts.end_ns - capture->facts.start_ns));
 		add_alignment(&text, &capture->facts);
-		if (losses_of(capture)) {
-			text_add(&text, "; lost there: ");
-			add_count(&text, losses_of(capture));
-		}
+		if (lost)
+			text_printf(&text, "; lost there: %s", as_count(lost));
 		text_add(&text, ".");
 		document_add(document, BLOCK_NOTE, &text);
 	}

@@ -20,14 +20,9 @@
 
 void compose_process_title(struct composer *c, const struct profile_process *p)
 {
-	struct text text = {0};
-
-	escape_name(&text, p->comm[0] ? p->comm : "?");
-	text_printf(&text, " (pid %u", p->pid);
-	if (p->exec_count)
-		text_printf(&text, ", exec %u", p->exec_count);
-	text_add(&text, ")");
-	document_add(c->document, BLOCK_HEADING, &text);
+	document_printf(c->document, BLOCK_HEADING,
+			p->exec_count ? "%s (pid %u, exec %u)" : "%s (pid %u)",
+			compose_mark(c, p->comm), p->pid, p->exec_count);
 }
 
 /* "exited with status 0", "killed by SIGKILL" */
@@ -95,61 +90,38 @@ static void compose_cmdline(struct composer *c, const struct profile_process *p)
 /* Of a container's number, as its runtime shows it. */
 #define CONTAINER_ID_CHARS 12
 
-static void add_container(struct text *text, const struct profile_place *place)
-{
-	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
-	const char *name = place->of[PERFX_PLACE_CONTAINER];
-	const char *runtime = place->of[PERFX_PLACE_RUNTIME];
-	char shown[CONTAINER_ID_CHARS + 1];
-
-	if (!id && !name)
-		return;
-	text_add(text, "container ");
-	snprintf(shown, sizeof(shown), "%s", id ? id : "");
-	escape_name(text, name ? name : shown);
-	if (!runtime && !name)
-		return;
-	text_add(text, " (");
-	if (runtime)
-		escape_name(text, runtime);
-	if (name && id && strcmp(name, id)) {
-		text_add(text, runtime ? " " : "");
-		escape_name(text, shown);
-	}
-	text_add(text, ")");
-}
-
 /* "container trainer (containerd 4be1f2a3c4d5) · pod ml/llm-0", "job 4711, step 0",
  * "unit trainer.service"; nothing for what was started by hand. */
 static void compose_place(struct composer *c, const struct profile_place *place)
 {
-	const char *pod = place->of[PERFX_PLACE_POD], *uid = place->of[PERFX_PLACE_POD_UID];
-	const char *namespace = place->of[PERFX_PLACE_NAMESPACE];
-	const char *job = place->of[PERFX_PLACE_JOB], *step = place->of[PERFX_PLACE_JOB_STEP];
+	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
+	const char *name = place->of[PERFX_PLACE_CONTAINER];
+	const char *runtime = place->of[PERFX_PLACE_RUNTIME];
+	const char *pod = place->of[PERFX_PLACE_POD] ?: place->of[PERFX_PLACE_POD_UID];
+	const char *namespace =
+		place->of[PERFX_PLACE_POD] ? place->of[PERFX_PLACE_NAMESPACE] : NULL;
+	const char *job = place->of[PERFX_PLACE_JOB], *unit = place->of[PERFX_PLACE_UNIT];
+	bool both = name && id && strcmp(name, id);
+	char shown[CONTAINER_ID_CHARS + 1];
 	struct text text = {0};
 
-	add_container(&text, place);
-	if (pod || uid) {
+	snprintf(shown, sizeof(shown), "%s", id ?: "");
+	add_marked(&text, "container ", name ?: shown, "");
+	if (text.length && (runtime || both)) {
+		add_marked(&text, " (", runtime, both ? " " : ")");
+		add_marked(&text, runtime ? "" : " (", both ? shown : "", ")");
+	}
+	if (pod) {
 		text_printf(&text, "%spod ", text.length ? " · " : "");
-		if (pod && namespace) {
-			escape_name(&text, namespace);
-			text_add(&text, "/");
-		}
-		escape_name(&text, pod ? pod : uid);
+		add_marked(&text, "", namespace, "/");
+		escape_name(&text, pod);
 	}
 	if (job) {
-		text_printf(&text, "%sjob ", text.length ? " · " : "");
-		escape_name(&text, job);
-		if (step) {
-			text_add(&text, ", step ");
-			escape_name(&text, step);
-		}
+		add_marked(&text, text.length ? " · job " : "job ", job, "");
+		add_marked(&text, ", step ", place->of[PERFX_PLACE_JOB_STEP], "");
 	}
-	if (!text.length && place->of[PERFX_PLACE_UNIT] &&
-	    strstr(place->of[PERFX_PLACE_UNIT], ".service")) {
-		text_add(&text, "unit ");
-		escape_name(&text, place->of[PERFX_PLACE_UNIT]);
-	}
+	if (!text.length && unit && strstr(unit, ".service"))
+		add_marked(&text, "unit ", unit, "");
 	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 

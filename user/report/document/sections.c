@@ -15,28 +15,21 @@
 
 static void compose_partial(struct composer *c)
 {
-	struct text text = {0};
-	const char *separator = "Partial: ";
 	unsigned partial = c->profile->partial;
+	struct text text = {0};
 
 	if (!partial)
 		return;
-	if (partial & PROFILE_PARTIAL_KILLED) {
-		text_printf(&text, "%sthe target was killed during the recording", separator);
-		separator = "; ";
-	}
-	if (partial & PROFILE_PARTIAL_TRUNCATED) {
-		text_printf(&text, "%sthe capture is %s", separator,
+	if (partial & PROFILE_PARTIAL_KILLED)
+		text_add(&text, "; the target was killed during the recording");
+	if (partial & PROFILE_PARTIAL_TRUNCATED)
+		text_printf(&text, "; the capture is %s",
 			    c->profile->ended ? "damaged: unreadable parts are missing"
 					      : "cut off or damaged: later data is missing");
-		separator = "; ";
-	}
 	if (partial & PROFILE_PARTIAL_LOSSY)
-		text_printf(&text,
-			    "%smore than 1 %% of some records were lost (see the losses below)",
-			    separator);
-	text_add(&text, ".");
-	document_add(c->document, BLOCK_WARNING, &text);
+		text_add(&text, "; more than 1 % of some records were lost (see the losses below)");
+	document_printf(c->document, BLOCK_WARNING, "Partial: %s.", text_peek(&text) + 2);
+	text_finish(&text, &c->document->failed);
 }
 
 /* Sums are known by whole segments; those of merged captures overlap. */
@@ -102,10 +95,7 @@ static void compose_time_slice(struct composer *c)
 		if (time_slice->flags & PERFX_TIME_SLICE_FULL)
 			text_add(&text, ", all that memory could hold (--max-size)");
 	}
-	if (*time_slice->why) {
-		text_add(&text, "; reason for writing: ");
-		escape_name(&text, time_slice->why);
-	}
+	add_marked(&text, "; reason for writing: ", time_slice->why, "");
 	text_add(&text, ".");
 	add_left_out(&text, time_slice);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -117,19 +107,15 @@ static void add_gain(struct text *text, const struct finding *finding,
 {
 	uint64_t step_ns = process->steps.count ? process->steps.avg_ns : 0;
 
-	if (finding->gain_unknown)
+	if (finding->gain_unknown || !(finding->gain_ns > 0))
 		return;
-	if (finding->gain_ns > 0 && step_ns) {
-		text_printf(text, "saves up to %s of each %s step (",
-			    as_ns(u64_of(finding->gain_ns)), as_ns(step_ns));
-		add_percent(text, finding->gain_ns / (double)step_ns);
-		text_add(text, ")");
-	} else if (finding->gain_ns > 0) {
-		text_add(text, "saves up to ");
-		add_percent(text, finding->gain_ns / 1e9);
-		text_add(text, " of the time");
-	}
-	if (finding->gain_ns > 0 && finding->confidence > 0 && finding->confidence < 1)
+	if (step_ns)
+		text_printf(text, "saves up to %s of each %s step (%s)",
+			    as_ns(u64_of(finding->gain_ns)), as_ns(step_ns),
+			    as_percent(finding->gain_ns / (double)step_ns));
+	else
+		text_printf(text, "saves up to %s of the time", as_percent(finding->gain_ns / 1e9));
+	if (finding->confidence > 0 && finding->confidence < 1)
 		text_printf(text, ", confidence %.0f %%", 100 * finding->confidence);
 }
 
@@ -204,7 +190,6 @@ static void compose_findings(struct composer *c)
 	const struct analysis *analysis = c->analysis;
 	unsigned all = 0, alike;
 	bool earlier, any = false;
-	struct text text = {0};
 
 	for (size_t i = 0; i < analysis->processes_count; i++)
 		any |= analysis->processes[i].findings_count > 0;
@@ -236,11 +221,9 @@ static void compose_findings(struct composer *c)
 	/* "Rules of ci.rules; 3 findings are silenced." */
 	if (!analysis->rules_file)
 		return;
-	text_add(&text, "Rules of ");
-	escape_name(&text, analysis->rules_file);
-	text_printf(&text, "; %zu finding%s silenced.", analysis->silenced_count,
-		    analysis->silenced_count == 1 ? " is" : "s are");
-	document_add(c->document, BLOCK_NOTE, &text);
+	document_printf(c->document, BLOCK_NOTE, "Rules of %s; %zu finding%s silenced.",
+			compose_mark(c, analysis->rules_file), analysis->silenced_count,
+			analysis->silenced_count == 1 ? " is" : "s are");
 }
 
 void compose_left_out(struct composer *c, size_t count, const char *what, const char *report)
@@ -262,13 +245,14 @@ void compose_details_end(struct composer *c)
 		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* The process itself: what it is, its steps. */
+/* The process itself: what it is, its steps, where its time went. */
 static void compose_head(struct composer *c, const struct profile_process *p)
 {
 	compose_process_title(c, p);
 	compose_facts(c, p);
 	compose_steps(c, p);
 	compose_process_energy(c, p);
+	compose_account(c, &c->analysis->processes[p - c->profile->processes].account);
 }
 
 static void compose_functions_or_silence(struct composer *c, size_t i)
@@ -286,7 +270,6 @@ static void compose_process(struct composer *c, size_t i)
 	const struct profile_process *p = &c->profile->processes[i];
 
 	compose_head(c, p);
-	compose_account(c, &c->analysis->processes[i].account);
 	if (c->limits->charts && p->contexts_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
 	compose_functions_or_silence(c, i);
@@ -306,7 +289,6 @@ static void compose_brief_process(struct composer *c, size_t i)
 	const struct profile_process *p = &c->profile->processes[i];
 
 	compose_head(c, p);
-	compose_account(c, &c->analysis->processes[i].account);
 	if (!p->steps.cost.flops)
 		compose_compute(c, p);
 	compose_functions_or_silence(c, i);
@@ -491,7 +473,6 @@ static void compose_cost_line(struct composer *c)
 static void compose_failures(struct composer *c)
 {
 	const struct profile_not_attached *first = NULL;
-	struct text text = {0};
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < c->profile->not_attached_count; i++) {
@@ -504,13 +485,10 @@ static void compose_failures(struct composer *c)
 	}
 	if (!first)
 		return;
-	text_printf(&text, "%s function%s not attached: ", as_count(count),
-		    count == 1 ? " is" : "s are");
-	escape_name(&text, first->name);
-	text_add(&text, " (");
-	escape_name(&text, first->reason);
-	text_add(&text, count == first->count ? ")." : "), … (--full lists them).");
-	document_add(c->document, BLOCK_WARNING, &text);
+	document_printf(c->document, BLOCK_WARNING, "%s function%s not attached: %s (%s)%s",
+			as_count(count), count == 1 ? " is" : "s are", compose_mark(c, first->name),
+			compose_mark(c, first->reason),
+			count == first->count ? "." : ", … (--full lists them).");
 }
 
 static void compose_brief_end(struct composer *c)
