@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "decode/decode.h"
-#include "gpu/agent_image.h"
 #include "gpu/internal.h"
 #include "perfx_agent.h"
 

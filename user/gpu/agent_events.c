@@ -23,7 +23,8 @@ static uint64_t hash_of(const struct perfx_gpu_overflow *key)
 	return fnv1a(&key->process, KEY_BYTES);
 }
 
-static uint32_t find_sum(const struct gpu_events *all, struct perfx_gpu_overflow *key)
+/* The sum to which a key belongs; NULL: memory is out. */
+static struct perfx_gpu_overflow *find_sum(struct gpu_events *all, struct perfx_gpu_overflow *key)
 {
 	uint32_t index = map64_get(&all->sums_by_key, hash_of(key));
 
@@ -37,21 +38,12 @@ static uint32_t find_sum(const struct gpu_events *all, struct perfx_gpu_overflow
 		key->name = key->stream = 0;
 		index = map64_get(&all->sums_by_key, hash_of(key));
 	}
-	return index;
-}
-
-/* NULL: memory is out. */
-static struct perfx_gpu_overflow *get_sum(struct gpu_events *all, struct perfx_gpu_overflow *key)
-{
-	uint32_t index = find_sum(all, key);
-
 	if (index != MAP64_NONE)
 		return &all->sums[index];
 	index = (uint32_t)all->sums_count;
 	if (GROW_BY_ONE(all->sums) || map64_put(&all->sums_by_key, hash_of(key), index))
 		return NULL;
-	all->sums[index] = *key;
-	all->sums_count++;
+	all->sums[all->sums_count++] = *key;
 	return &all->sums[index];
 }
 
@@ -69,7 +61,7 @@ static void add_to_sum(struct gpu_events *all, const struct perfx_gpu_activity *
 
 	memcpy(key.grid, activity->grid, sizeof(key.grid));
 	memcpy(key.block, activity->block, sizeof(key.block));
-	sum = get_sum(all, &key);
+	sum = find_sum(all, &key);
 	if (!sum)
 		return;
 	all->summed_count++;
@@ -86,9 +78,7 @@ void gpu_events_emit_sums(struct gpu_events *events)
 {
 	struct pack_buffer buffer;
 
-	for (size_t i = 0; i < events->sums_count; i++) {
-		struct perfx_gpu_overflow *sum = &events->sums[i];
-
+	FOR_EACH (sum, events->sums) {
 		if (!sum->count)
 			continue;
 		SINK_PACK(events->sink, &buffer, PERFX_KIND_GPU_OVERFLOW, *sum);
@@ -104,16 +94,6 @@ void gpu_events_clear(struct gpu_events *events)
 	events->sums_count = events->sums_capacity = 0;
 }
 
-static bool is_in_other_pid_namespace(pid_t pid)
-{
-	struct stat ours, theirs;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-	return !stat("/proc/self/ns/pid", &ours) && !stat(path, &theirs) &&
-	       ours.st_ino != theirs.st_ino;
-}
-
 uint32_t agent_events_thread(struct agent_events *events, uint32_t own_id)
 {
 	uint32_t tid;
@@ -126,18 +106,6 @@ uint32_t agent_events_thread(struct agent_events *events, uint32_t own_id)
 	tid = (uint32_t)process_thread_by_own_id(events->pid, (pid_t)own_id);
 	map64_put(&events->threads, own_id, tid); /* without memory it is looked up again */
 	return tid;
-}
-
-/* "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", as NVML has it. */
-static void print_uuid(const uint8_t uuid[16], char text[48])
-{
-	static const char *const before[16] = {
-		[0] = "GPU-", [4] = "-", [6] = "-", [8] = "-", [10] = "-"};
-	size_t length = 0;
-
-	for (size_t i = 0; i < 16; i++)
-		length += (size_t)snprintf(text + length, 48 - length, "%s%02x",
-					   before[i] ? before[i] : "", uuid[i]);
 }
 
 /* The recording's number. uuid: "" unknown. */
@@ -219,7 +187,10 @@ static void add_call(struct agent_events *events, const struct perfx_agent_call 
 
 void agent_events_add(struct agent_events *events, const union agent_record *record)
 {
+	static const char *const before[16] = {
+		[0] = "GPU-", [4] = "-", [6] = "-", [8] = "-", [10] = "-"};
 	uint32_t name, device;
+	size_t length = 0;
 	char uuid[48];
 
 	switch (record->hdr.kind) {
@@ -235,7 +206,10 @@ void agent_events_add(struct agent_events *events, const union agent_record *rec
 		break;
 	case PERFX_AGENT_DEVICE:
 		device = record->device.device;
-		print_uuid(record->device.uuid, uuid);
+		/* "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", as NVML has it */
+		for (size_t i = 0; i < 16; i++)
+			length += (size_t)snprintf(uuid + length, sizeof(uuid) - length, "%s%02x",
+						   before[i] ?: "", record->device.uuid[i]);
 		events->devices[device] = number_device(events->all, device, uuid);
 		break;
 	case PERFX_AGENT_ACTIVITY:
@@ -250,8 +224,13 @@ void agent_events_add(struct agent_events *events, const union agent_record *rec
 void agent_events_init(struct agent_events *events, struct gpu_events *all, pid_t pid,
 		       uint32_t process)
 {
+	struct stat ours, theirs;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
 	*events = (struct agent_events){.all = all, .pid = pid, .process = process};
-	events->has_own_pids = is_in_other_pid_namespace(pid);
+	events->has_own_pids = !stat("/proc/self/ns/pid", &ours) && !stat(path, &theirs) &&
+			       ours.st_ino != theirs.st_ino;
 	for (uint32_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
 		events->devices[i] = number_device(events->all, i, "");
 }

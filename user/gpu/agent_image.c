@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "gpu/agent_image.h"
+#include "gpu/agents.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/order.h"
 #include "gpu/internal.h"
-
 #include "perfx_record.h"
 
 #include <errno.h>
@@ -64,21 +64,16 @@ struct perfx_agent_losses agent_ring_losses(const struct agent_ring *ring)
 	return losses;
 }
 
-static bool name_is_good(union agent_record *record)
+static bool is_good(union agent_record *record)
 {
 	size_t size = record->hdr.size;
 
-	if (size <= sizeof(record->name) || size > sizeof(*record) || !record->name.name)
-		return false;
-	record->text[size - sizeof(record->name) - 1] = '\0';
-	return true;
-}
-
-static bool is_good(union agent_record *record)
-{
 	switch (record->hdr.kind) {
 	case PERFX_AGENT_NAME:
-		return name_is_good(record);
+		if (size <= sizeof(record->name) || size > sizeof(*record) || !record->name.name)
+			return false;
+		record->text[size - sizeof(record->name) - 1] = '\0';
+		return true;
 	case PERFX_AGENT_DEVICE:
 		return record->device.hdr.size == sizeof(record->device) &&
 		       record->device.device < PERFX_GPU_DEVICES_MAX;
@@ -99,43 +94,23 @@ static bool is_good(union agent_record *record)
 	}
 }
 
-/* Bytes that are there to be read, up to the end of the data: a record does not wrap. */
-static int find_unread(struct agent_ring *ring, size_t *at, size_t *there)
+/* One record, which may be padding. */
+static int read_record(struct agent_ring *ring, union agent_record *record)
 {
-	uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_ACQUIRE);
+	uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_ACQUIRE), bits;
 	uint64_t unread = head - ring->tail;
+	size_t at = ring->tail & (data_bytes(ring) - 1), there;
+	struct perfx_agent_record header;
 
 	if (!unread)
 		return 0;
 	if (unread > data_bytes(ring) || unread % 8)
 		return -EBADMSG;
-	*at = ring->tail & (data_bytes(ring) - 1);
-	*there = data_bytes(ring) - *at < unread ? data_bytes(ring) - *at : unread;
-	return 1;
-}
-
-/* Read once: the process may change it while it is checked. */
-static struct perfx_agent_record header_at(const struct agent_ring *ring, size_t at)
-{
-	const uint64_t *word = (const uint64_t *)(data_of(ring) + at);
-	uint64_t bits = __atomic_load_n(word, __ATOMIC_RELAXED);
-	struct perfx_agent_record header;
-
+	there = min_u64(data_bytes(ring) - at, unread); /* a record does not wrap */
+	/* read once: the process may change it while it is checked */
+	bits = __atomic_load_n((const uint64_t *)(data_of(ring) + at), __ATOMIC_RELAXED);
 	_Static_assert(sizeof(header) == sizeof(bits), "struct perfx_agent_record");
 	memcpy(&header, &bits, sizeof(header));
-	return header;
-}
-
-/* One record, which may be padding. */
-static int read_record(struct agent_ring *ring, union agent_record *record)
-{
-	struct perfx_agent_record header;
-	size_t at = 0, there = 0;
-	int found = find_unread(ring, &at, &there);
-
-	if (found <= 0)
-		return found;
-	header = header_at(ring, at);
 	if (header.size < sizeof(header) || header.size > there || header.size % 8)
 		return -EBADMSG;
 	if (header.kind != PERFX_AGENT_PAD) {

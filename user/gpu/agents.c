@@ -323,12 +323,6 @@ static struct agent *agent_of(const struct agents *agents, uint32_t process)
 	return NULL;
 }
 
-static bool waits_for_nvml(const struct agents *agents, const struct agent *agent)
-{
-	return clock_monotonic_ns() - agent->connected_ns < NVML_NS && agents->parts.device_of &&
-	       agents->parts.device_of(agents->parts.ctx, "") == -EAGAIN;
-}
-
 /* Sends START once the process's PROCESS record is in the stream, or refuses the agent. */
 static void try_to_start(struct agents *agents, struct agent *agent)
 {
@@ -347,8 +341,11 @@ static void try_to_start(struct agents *agents, struct agent *agent)
 		end_agent(agent);
 		return;
 	}
-	if (!process || waits_for_nvml(agents, agent))
+	if (!process)
 		return;
+	if (clock_monotonic_ns() - agent->connected_ns < NVML_NS && agents->parts.device_of &&
+	    agents->parts.device_of(agents->parts.ctx, "") == -EAGAIN)
+		return; /* wait for NVML's numbers */
 	agent->process = (uint32_t)process;
 	agent_events_init(&agent->events, &agents->all, agent->pid, agent->process);
 	err = send_start(agents, agent);
@@ -356,16 +353,6 @@ static void try_to_start(struct agents *agents, struct agent *agent)
 		fail_agent(agents, agent, strerror(-err));
 	else
 		agent->state = AGENT_STARTED;
-}
-
-static void say_limit(struct agents *agents)
-{
-	if (!agents->all.summed_count || agents->said_limit)
-		return;
-	agents->said_limit = true;
-	msg_say("more than %" PRIu64 " GPU events: of further ones only sums are kept "
-		"(--gpu-max-events)",
-		agents->parts.events_max);
 }
 
 /* Reads at most one ring of records, however many the process adds meanwhile. */
@@ -377,7 +364,12 @@ static void drain_ring(struct agents *agents, struct agent *agent)
 
 	while (agent->ring.tail < until && (found = agent_ring_next(&agent->ring, &record)) > 0)
 		agent_events_add(&agent->events, &record);
-	say_limit(agents);
+	if (agents->all.summed_count && !agents->said_limit) {
+		agents->said_limit = true;
+		msg_say("more than %" PRIu64 " GPU events: of further ones only sums are kept "
+			"(--gpu-max-events)",
+			agents->parts.events_max);
+	}
 	if (found < 0)
 		fail_agent(agents, agent, "its ring is damaged");
 }
@@ -468,17 +460,11 @@ static void read_messages(struct agents *agents, struct agent *agent)
 	}
 }
 
-static bool has_exited(const struct agent *agent)
-{
-	struct pollfd pollfd = {.fd = agent->pidfd, .events = POLLIN};
-
-	return agent->pidfd >= 0 && poll(&pollfd, 1, 0) == 1;
-}
-
 /* Messages that an agent sent before its end are read. */
 static void poll_agent(struct agents *agents, struct agent *agent)
 {
-	bool exited = has_exited(agent);
+	struct pollfd end = {.fd = agent->pidfd, .events = POLLIN};
+	bool exited = agent->pidfd >= 0 && poll(&end, 1, 0) == 1;
 
 	if (agent->state == AGENT_STRANGER)
 		try_to_start(agents, agent);
@@ -550,35 +536,25 @@ static bool has_agent(struct agents *agents, pid_t pid)
 	return false;
 }
 
-static size_t agents_of_user(const struct agents *agents, uid_t uid)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < agents->count; i++)
-		count += agents->list[i]->state != AGENT_ENDED && agents->list[i]->uid == uid;
-	return count;
-}
-
-/* NULL: the connection is accepted. Any user finds the socket's name in /proc/net/unix. */
-static const char *reason_to_refuse(struct agents *agents, const struct ucred *peer)
-{
-	if (agents->parts.process_of(agents->parts.ctx, peer->pid) < 0)
-		return NOT_TRACED;
-	if (has_agent(agents, peer->pid))
-		return HAS_AGENT;
-	if (agents_of_user(agents, peer->uid) >= AGENTS_USER_MAX)
-		return "too many processes of its user have agents";
-	return NULL;
-}
-
+/* Any user finds the socket's name in /proc/net/unix. */
 static void accept_one(struct agents *agents, int fd)
 {
 	struct ucred peer = {.pid = -1};
 	socklen_t size = sizeof(peer);
-	const char *why = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size)
-				  ? strerror(errno)
-				  : reason_to_refuse(agents, &peer);
+	size_t of_user = 0;
+	const char *why = NULL;
 
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		why = strerror(errno);
+	else if (agents->parts.process_of(agents->parts.ctx, peer.pid) < 0)
+		why = NOT_TRACED;
+	else if (has_agent(agents, peer.pid))
+		why = HAS_AGENT;
+	for (size_t i = 0; !why && i < agents->count; i++)
+		of_user +=
+			agents->list[i]->state != AGENT_ENDED && agents->list[i]->uid == peer.uid;
+	if (of_user >= AGENTS_USER_MAX)
+		why = "too many processes of its user have agents";
 	if (why)
 		close(fd);
 	else if (!add_agent(agents, fd, peer.pid, peer.uid))
@@ -588,18 +564,6 @@ static void accept_one(struct agents *agents, int fd)
 	say_refusal(agents, peer.pid, why);
 	if (agents->refusals_count <= AGENTS_MAX && !has_agent(agents, peer.pid))
 		emit_refused(agents, peer.pid, why);
-}
-
-static void accept_all(struct agents *agents)
-{
-	int fd;
-
-	for (int i = 0; i < ACCEPTS_MAX && agents->listen_fd >= 0; i++) {
-		fd = accept4(agents->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0)
-			return;
-		accept_one(agents, fd);
-	}
 }
 
 void agents__adopt(struct agents *agents, int fd, pid_t pid)
@@ -616,7 +580,13 @@ void agents__poll(struct agents *agents)
 {
 	if (!agents)
 		return;
-	accept_all(agents);
+	for (int i = 0; i < ACCEPTS_MAX && agents->listen_fd >= 0; i++) {
+		int fd = accept4(agents->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			break;
+		accept_one(agents, fd);
+	}
 	for (size_t i = 0; i < agents->count; i++)
 		if (agents->list[i]->state != AGENT_ENDED)
 			poll_agent(agents, agents->list[i]);
@@ -665,17 +635,10 @@ void agents__emit_sums(struct agents *agents)
 			emit_losses(agents, agents->list[i]);
 }
 
-static bool has_active(const struct agents *agents)
-{
-	for (size_t i = 0; i < agents->count; i++)
-		if (is_active(agents->list[i]))
-			return true;
-	return false;
-}
-
 void agents__stop(struct agents *agents, uint64_t end_ns)
 {
 	uint64_t until_ns = clock_monotonic_ns() + STOP_MS * 1000000ull;
+	bool active;
 
 	if (!agents)
 		return;
@@ -688,9 +651,14 @@ void agents__stop(struct agents *agents, uint64_t end_ns)
 	for (size_t i = 0; i < agents->count; i++)
 		if (agents->list[i]->fd >= 0)
 			send_request(agents->list[i], PERFX_AGENT_STOP);
-	while (has_active(agents) && clock_monotonic_ns() < until_ns) {
+	for (;;) {
 		struct pollfd pollfd = {.fd = agents->epoll_fd, .events = POLLIN};
 
+		active = false;
+		for (size_t i = 0; i < agents->count; i++)
+			active |= is_active(agents->list[i]);
+		if (!active || clock_monotonic_ns() >= until_ns)
+			break;
 		poll(&pollfd, 1, 50);
 		agents__poll(agents);
 	}

@@ -70,6 +70,10 @@ void agents__emit_sums(struct agents *agents);
  * worst. */
 void agents__stop(struct agents *agents, uint64_t end_ns);
 
+/* The bytes of libperfx-gpu.so, which is put into a running process from here: attaching needs no
+ * file beside the program. They are constant. */
+const void *agent_image(size_t *bytes);
+
 /* "13.0 (130001)", of cuptiGetVersion's number. */
 void cupti_release(uint32_t version, char *text, size_t size);
 

@@ -41,22 +41,21 @@ struct answer {
 	uint32_t version;
 };
 
-static bool driver_has_device(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	int (*initialise)(unsigned) = library ? dlsym(library, "cuInit") : NULL;
-	int (*get_count)(int *) = library ? dlsym(library, "cuDeviceGetCount") : NULL;
-	int count = 0;
-
-	return initialise && get_count && !initialise(0) && !get_count(&count) && count > 0;
-}
-
 __attribute__((noreturn)) static void ask(const char *path, int answer_fd)
 {
-	struct answer answer = {.has_driver = driver_has_device()};
-	void *library = answer.has_driver ? dlopen(path, RTLD_NOW) : NULL;
-	int (*get_version)(uint32_t *) = library ? dlsym(library, "cuptiGetVersion") : NULL;
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *library = NULL;
+	int (*initialise)(unsigned) = driver ? dlsym(driver, "cuInit") : NULL;
+	int (*get_count)(int *) = driver ? dlsym(driver, "cuDeviceGetCount") : NULL;
+	int (*get_version)(uint32_t *) = NULL;
+	struct answer answer = {0};
+	int count = 0;
 
+	answer.has_driver =
+		initialise && get_count && !initialise(0) && !get_count(&count) && count > 0;
+	if (answer.has_driver)
+		library = dlopen(path, RTLD_NOW);
+	if (library)
+		get_version = dlsym(library, "cuptiGetVersion");
 	if (get_version)
 		get_version(&answer.version);
 	_exit(write(answer_fd, &answer, sizeof(answer)) != sizeof(answer));

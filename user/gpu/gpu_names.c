@@ -61,25 +61,6 @@ void gpu_names__emit(struct gpu_names *names, uint32_t name, const char *symbol,
 	free(readable);
 }
 
-/* Appends a name to the chain of its hash that ends at `last`; MAP64_NONE: begins a chain. */
-static int add_name(struct gpu_names *names, uint64_t hash, uint32_t last,
-		    const struct known_name *known)
-{
-	uint32_t index = (uint32_t)names->known_count;
-	int err = GROW_BY_ONE(names->known);
-
-	if (!err && (!known->symbol || !known->module))
-		err = -ENOMEM;
-	if (!err && last == MAP64_NONE)
-		err = map64_put(&names->by_hash, hash, index);
-	if (err)
-		return err;
-	names->known[names->known_count++] = *known;
-	if (last != MAP64_NONE)
-		names->known[last].next = index;
-	return 0;
-}
-
 uint32_t gpu_names__id(struct gpu_names *names, const char *symbol, const char *module,
 		       uint32_t flags)
 {
@@ -95,8 +76,13 @@ uint32_t gpu_names__id(struct gpu_names *names, const char *symbol, const char *
 	}
 	known.symbol = pool_add(&names->pool, symbol);
 	known.module = pool_add(&names->pool, module);
-	if (add_name(names, hash, last, &known))
+	index = (uint32_t)names->known_count;
+	if (!known.symbol || !known.module || GROW_BY_ONE(names->known) ||
+	    (last == MAP64_NONE && map64_put(&names->by_hash, hash, index)))
 		return 0;
+	names->known[names->known_count++] = known;
+	if (last != MAP64_NONE)
+		names->known[last].next = index;
 	names->count = known.name;
 	gpu_names__emit(names, known.name, symbol, module, flags);
 	return known.name;

@@ -67,38 +67,10 @@ uint64_t gpu_files_open(const char *proc, pid_t pid)
 	return minors;
 }
 
-static uint64_t files_of_all(const struct gpu_thread *thread)
-{
-	const char *proc = thread->options.proc ? thread->options.proc : "/proc";
-	uint64_t minors = 0;
-
-	for (size_t i = 0; i < thread->pids_count; i++)
-		minors |= gpu_files_open(proc, thread->pids[i]);
-	return minors;
-}
-
-static bool is_asked_for(const struct gpu_thread *thread, pid_t pid)
-{
-	for (size_t i = 0; i < thread->pids_count; i++)
-		if (thread->pids[i] == pid)
-			return true;
-	return false;
-}
-
 static void add_process(struct gpu_sample *sample, const struct nvml_process *process)
 {
 	if (!GROW_BY_ONE(sample->processes))
 		sample->processes[sample->processes_count++] = *process;
-}
-
-static void add_other(struct nvml_process *others, const struct nvml_process *process)
-{
-	if (process->used_bytes != UINT64_MAX)
-		others->used_bytes += process->used_bytes;
-	if (process->sm_percent == UINT32_MAX || others->sm_percent == UINT32_MAX)
-		others->sm_percent = UINT32_MAX;
-	else
-		others->sm_percent += process->sm_percent;
 }
 
 /* Does one of the processes have a context on this GPU? */
@@ -108,12 +80,21 @@ static bool sort_processes(struct gpu_thread *thread, uint32_t index, struct gpu
 	ssize_t count = nvml__processes(thread->nvml, index, list), left_out = 0;
 
 	for (ssize_t i = 0; i < count; i++) {
-		if (is_asked_for(thread, list[i].pid)) {
+		bool asked = false;
+
+		FOR_EACH (pid, thread->pids)
+			asked |= *pid == list[i].pid;
+		if (asked) {
 			add_process(sample, &list[i]);
-		} else {
-			add_other(&others, &list[i]);
-			left_out++;
+			continue;
 		}
+		left_out++;
+		if (list[i].used_bytes != UINT64_MAX)
+			others.used_bytes += list[i].used_bytes;
+		if (list[i].sm_percent == UINT32_MAX || others.sm_percent == UINT32_MAX)
+			others.sm_percent = UINT32_MAX;
+		else
+			others.sm_percent += list[i].sm_percent;
 	}
 	if (!sample->processes_count)
 		return false;
@@ -136,27 +117,19 @@ static bool is_wanted(struct gpu_thread *thread, uint32_t index, struct gpu_samp
 	       (!thread->used && minor < PERFX_GPU_DEVICES_MAX && thread->minors >> minor & 1);
 }
 
-static struct gpu_sample *next_sample(struct gpu_round *round)
+static void sample_device(struct gpu_thread *thread, uint32_t index)
 {
+	struct gpu_round *round = &thread->round;
+	uint64_t bit = 1ull << index;
 	struct gpu_sample *sample;
+	int err;
 
-	if (grow_array(&round->samples, &round->capacity, round->count + 1,
-		       sizeof(*round->samples)))
-		return NULL;
+	if (thread->lost[index] || grow_array(&round->samples, &round->capacity, round->count + 1,
+					      sizeof(*round->samples)))
+		return;
 	sample = &round->samples[round->count];
 	sample->processes_count = 0;
 	sample->lost = false;
-	return sample;
-}
-
-static void sample_device(struct gpu_thread *thread, uint32_t index)
-{
-	struct gpu_sample *sample = next_sample(&thread->round);
-	uint64_t bit = 1ull << index;
-	int err;
-
-	if (!sample || thread->lost[index])
-		return;
 	if (!(thread->described & bit) &&
 	    !nvml__device(thread->nvml, index, &thread->devices[index]))
 		thread->described |= bit;
@@ -221,11 +194,15 @@ static bool publish(struct gpu_thread *thread, enum gpu_thread_state state)
 static void *work(void *arg)
 {
 	struct gpu_thread *thread = arg;
+	const char *proc = thread->options.proc ?: "/proc";
 	enum gpu_thread_state state = open_library(thread);
 
 	while (publish(thread, state)) {
 		thread->round.count = 0;
-		thread->minors = thread->used || thread->options.devices ? 0 : files_of_all(thread);
+		thread->minors = 0;
+		for (size_t i = 0; i < thread->pids_count; i++)
+			if (!thread->used && !thread->options.devices)
+				thread->minors |= gpu_files_open(proc, thread->pids[i]);
 		for (uint32_t i = 0; i < nvml__devices_count(thread->nvml); i++)
 			sample_device(thread, i);
 		state = GPU_THREAD_DONE;
@@ -271,17 +248,10 @@ static bool is_busy(enum gpu_thread_state state)
 	return state == GPU_THREAD_OPENING || state == GPU_THREAD_WORKING;
 }
 
-static bool is_overdue(const struct gpu_thread *thread, enum gpu_thread_state state)
-{
-	uint64_t times = state == GPU_THREAD_OPENING ? OPENING_TIMES : 1;
-
-	return is_busy(state) &&
-	       clock_monotonic_ns() - thread->asked_ns > thread->options.patience_ns * times;
-}
-
 enum gpu_thread_state gpu_thread__wait(struct gpu_thread *thread, uint64_t timeout_ns)
 {
 	uint64_t end_ns = clock_monotonic_ns() + timeout_ns;
+	uint64_t patience_ns = thread->options.patience_ns;
 	struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000),
 			       .tv_nsec = (long)(end_ns % 1000000000)};
 	enum gpu_thread_state state;
@@ -292,7 +262,9 @@ enum gpu_thread_state gpu_thread__wait(struct gpu_thread *thread, uint64_t timeo
 		err = pthread_cond_timedwait(&thread->changed, &thread->lock, &end);
 	state = thread->state;
 	pthread_mutex_unlock(&thread->lock);
-	thread->overdue = thread->overdue || is_overdue(thread, state);
+	if (state == GPU_THREAD_OPENING)
+		patience_ns *= OPENING_TIMES;
+	thread->overdue |= is_busy(state) && clock_monotonic_ns() - thread->asked_ns > patience_ns;
 	return thread->overdue ? GPU_THREAD_FAILED : state;
 }
 

@@ -368,37 +368,20 @@ static unsigned number(struct device *device, int result, unsigned value)
 	return note_lost(device, result) == DONE ? value : UINT32_MAX;
 }
 
-/* Cores of a multiprocessor, by compute capability: CUDA C++ Programming Guide, "Compute
- * Capabilities". 0: not known. */
-static uint32_t cores_per_multiprocessor(uint32_t major, uint32_t minor)
-{
-	switch (major) {
-	case 3:
-		return 192;
-	case 6:
-		return minor ? 128 : 64;
-	case 7:
-		return 64;
-	case 8:
-		return minor ? 128 : 64;
-	case 5:
-	case 9:
-	case 10:
-	case 11:
-	case 12:
-		return 128;
-	default:
-		return 0;
-	}
-}
-
 /* NVML counts cores; multiprocessors only of MIG's instances (nvmlDeviceGetAttributes). */
 static uint32_t multiprocessors(struct nvml *nvml, struct device *device,
 				const struct perfx_gpu_device *record)
 {
-	uint32_t each = cores_per_multiprocessor(record->compute_major, record->compute_minor);
+	/* cores of each, by compute capability: CUDA C++ Programming Guide, "Compute Capabilities"
+	 */
+	static const uint8_t cores_each[] = {[3] = 192, [5] = 128,  [6] = 64,	[7] = 64,  [8] = 64,
+					     [9] = 128, [10] = 128, [11] = 128, [12] = 128};
+	uint32_t major = record->compute_major;
+	uint32_t each = major < sizeof(cores_each) ? cores_each[major] : 0;
 	unsigned cores = 0;
 
+	if ((major == 6 || major == 8) && record->compute_minor)
+		each = 128;
 	if (note_lost(device, NVML(nvml, cores, device->handle, &cores)) != DONE || !each)
 		return 0;
 	return cores / each;
@@ -483,16 +466,6 @@ static uint64_t used_memory(struct nvml *nvml, struct device *device)
 										     : UINT64_MAX;
 }
 
-static uint64_t throttle_reasons(struct nvml *nvml, struct device *device)
-{
-	unsigned long long bits = 0;
-	int result = NVML(nvml, reasons, device->handle, &bits);
-
-	if (result == FUNCTION_NOT_FOUND)
-		result = NVML(nvml, throttle, device->handle, &bits);
-	return note_lost(device, result) == DONE ? bits : UINT64_MAX;
-}
-
 static uint32_t clock_mhz(struct nvml *nvml, struct device *device, enum clock_type type)
 {
 	unsigned mhz = 0;
@@ -503,13 +476,6 @@ static uint32_t clock_mhz(struct nvml *nvml, struct device *device, enum clock_t
 
 /* The driver refreshes what it samples no more often. */
 #define GPM_INTERVAL_NS 100000000u
-
-static uint32_t permille(const struct gpm_metric *metric)
-{
-	if (metric->result != DONE || !(metric->value >= 0))
-		return UINT32_MAX;
-	return metric->value < 100 ? (uint32_t)(metric->value * 10 + 0.5) : 1000;
-}
 
 static void set_activity(struct nvml *nvml, const struct device *device,
 			 struct perfx_gpu_usage *usage)
@@ -533,8 +499,13 @@ static void set_activity(struct nvml *nvml, const struct device *device,
 		nvml->metrics.metrics[i] = (struct gpm_metric){.metric = wanted[i].id};
 	if (NVML(nvml, gpm_metrics, &nvml->metrics) != DONE)
 		return;
-	for (unsigned i = 0; i < count; i++)
-		*wanted[i].value = permille(&nvml->metrics.metrics[i]);
+	for (unsigned i = 0; i < count; i++) {
+		const struct gpm_metric *metric = &nvml->metrics.metrics[i];
+
+		if (metric->result == DONE && metric->value >= 0)
+			*wanted[i].value = /* permille */
+				metric->value < 100 ? (uint32_t)(metric->value * 10 + 0.5) : 1000;
+	}
 }
 
 static void sample_activity(struct nvml *nvml, struct device *device, struct perfx_gpu_usage *usage)
@@ -562,7 +533,7 @@ int nvml__usage(struct nvml *nvml, uint32_t index, struct perfx_gpu_usage *usage
 {
 	struct device *device = &nvml->devices[index];
 	struct utilization utilization = {0};
-	unsigned long long mj = 0;
+	unsigned long long mj = 0, reasons = 0;
 	unsigned celsius = 0, mw = 0;
 	int err = get_handle(nvml, index), result;
 
@@ -580,7 +551,10 @@ int nvml__usage(struct nvml *nvml, uint32_t index, struct perfx_gpu_usage *usage
 	usage->utilisation_percent = number(device, result, utilization.gpu);
 	usage->memory_utilisation_percent = number(device, result, utilization.memory);
 	usage->memory_used_bytes = used_memory(nvml, device);
-	usage->throttle = throttle_reasons(nvml, device);
+	result = NVML(nvml, reasons, device->handle, &reasons);
+	if (result == FUNCTION_NOT_FOUND)
+		result = NVML(nvml, throttle, device->handle, &reasons);
+	usage->throttle = note_lost(device, result) == DONE ? reasons : UINT64_MAX;
 	usage->sm_clock_mhz = clock_mhz(nvml, device, CLOCK_SM);
 	usage->memory_clock_mhz = clock_mhz(nvml, device, CLOCK_MEMORY);
 	result = NVML(nvml, temperature, device->handle, SENSOR_GPU, &celsius);
@@ -589,20 +563,17 @@ int nvml__usage(struct nvml *nvml, uint32_t index, struct perfx_gpu_usage *usage
 	return device->lost ? -ENODEV : 0;
 }
 
-/* Drivers 535.43 to 535.86 had a larger struct under the name of _v3. */
-static bool has_broken_v3(const struct nvml *nvml)
-{
-	unsigned major = 0, minor = 0;
-
-	return sscanf(nvml->driver, "%u.%u", &major, &minor) == 2 && major == 535 && minor < 98;
-}
-
 /* The call that this library has, the newest first, and the size of what it writes. */
 static int list_running(struct nvml *nvml, struct handle *handle, unsigned *count, void *list,
 			size_t *size)
 {
+	unsigned major = 0, minor = 0;
+	/* drivers 535.43 to 535.86 had a larger struct under the name of _v3 */
+	bool broken_v3 =
+		sscanf(nvml->driver, "%u.%u", &major, &minor) == 2 && major == 535 && minor < 98;
+
 	*size = sizeof(struct running_v2);
-	if (nvml->calls.running_v3 && !(has_broken_v3(nvml) && nvml->calls.running_v2))
+	if (nvml->calls.running_v3 && !(broken_v3 && nvml->calls.running_v2))
 		return nvml->calls.running_v3(handle, count, list);
 	if (nvml->calls.running_v2)
 		return nvml->calls.running_v2(handle, count, list);
@@ -616,23 +587,6 @@ static struct nvml_process *find_process(struct nvml_process *processes, size_t 
 		if (processes[i].pid == pid)
 			return &processes[i];
 	return NULL;
-}
-
-/* A process has an entry for each of MIG's instances that it uses. */
-static size_t add_running(struct nvml_process *processes, size_t count,
-			  const struct running_v1 *running)
-{
-	struct nvml_process *process = find_process(processes, count, (pid_t)running->pid);
-
-	if (process) {
-		if (process->used_bytes != UINT64_MAX && running->used_bytes != UINT64_MAX)
-			process->used_bytes += running->used_bytes;
-		return count;
-	}
-	processes[count] = (struct nvml_process){.pid = (pid_t)running->pid,
-						 .sm_percent = UINT32_MAX,
-						 .used_bytes = running->used_bytes};
-	return count + 1;
 }
 
 /* The driver takes a sample each sixth of a second to each second, by the clock of the day. */
@@ -679,8 +633,19 @@ ssize_t nvml__processes(struct nvml *nvml, uint32_t index,
 	result = note_lost(device, list_running(nvml, device->handle, &listed, list, &size));
 	if (result != DONE)
 		return result == INSUFFICIENT_SIZE ? -E2BIG : errno_of(result);
-	for (unsigned i = 0; i < listed && i < NVML_PROCESSES_MAX; i++)
-		count = add_running(processes, count, (const void *)(list + i * size));
+	for (unsigned i = 0; i < listed && i < NVML_PROCESSES_MAX; i++) {
+		const struct running_v1 *running = (const void *)(list + i * size);
+		struct nvml_process *process = find_process(processes, count, (pid_t)running->pid);
+
+		/* a process has an entry for each of MIG's instances that it uses */
+		if (!process)
+			processes[count++] =
+				(struct nvml_process){.pid = (pid_t)running->pid,
+						      .sm_percent = UINT32_MAX,
+						      .used_bytes = running->used_bytes};
+		else if (process->used_bytes != UINT64_MAX && running->used_bytes != UINT64_MAX)
+			process->used_bytes += running->used_bytes;
+	}
 	if (count)
 		add_shares(nvml, device, processes, count);
 	return device->lost ? -ENODEV : (ssize_t)count;

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/text.h"
-#include "gpu/agent_image.h"
 #include "inject/inject.h"
 #include "perfx_agent.h"
 #include "proc/maps.h"
