@@ -122,7 +122,7 @@ static __always_inline const struct note *recall(struct thread *t, __u64 name)
 }
 
 /* A tensor's dtype is the call's, unless the cost program gives one. */
-static __always_inline void take_dtype(struct cost_vm *m, __u32 n)
+static __always_inline void set_dtype(struct cost_vm *m, __u32 n)
 {
 	const struct tensor *tensor = &m->tensors[n & 3];
 
@@ -253,7 +253,7 @@ static __always_inline bool step_reads(struct thread *t, __u32 op, __u32 n, __u6
 	m->submits |= !!(m->tensors[n & 3].keys & PERFX_TENSOR_DEVICE_KEYS);
 	/* an undefined one has a type of its own, which depends on the release */
 	if (op == PERFX_OP_TENSOR || m->tensors[n & 3].numel)
-		take_dtype(m, n);
+		set_dtype(m, n);
 	return true;
 }
 
@@ -411,8 +411,8 @@ __noinline int step(struct thread *t, const struct perfx_cost_program *cost, __u
 	if (pc >= (at_exit ? cost->count : cost->entry_count))
 		return 1;
 	code = &cost->code[pc & (PERFX_COST_CODE_MAX - 1)];
-	if (hands_over(code->op))
-		return hand_over(t, code->op, code->n) ? -1 : 0;
+	if (is_gpu_op(code->op))
+		return gpu_op(t, code->op, code->n) ? -1 : 0;
 	if (!perform(t, code, at_exit, &e))
 		return -1;
 	depth = t->vm.depth - e.taken;
@@ -456,7 +456,7 @@ __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
 volatile __u32 perfx_objects_read = 0;
 
 /* Where a program finds what it reads at entry. */
-static __always_inline void take_arguments(struct thread *t, struct pt_regs *ctx)
+static __always_inline void save_arguments(struct thread *t, struct pt_regs *ctx)
 {
 	struct cost_vm *m = &t->vm;
 
@@ -464,7 +464,7 @@ static __always_inline void take_arguments(struct thread *t, struct pt_regs *ctx
 	m->ret_addr_sp = PT_REGS_SP(ctx);
 }
 
-static __always_inline void take_result(struct thread *t, struct pt_regs *ctx)
+static __always_inline void save_result(struct thread *t, struct pt_regs *ctx)
 {
 	t->vm.arguments[7] = PT_REGS_RC(ctx);
 }
@@ -475,11 +475,11 @@ static __always_inline struct call_cost *call_cost_at(struct thread *t, __u32 in
 }
 
 /* 1 + the index of one that was free, or 0. */
-static __always_inline __u32 take_call_cost(struct thread *t)
+static __always_inline __u32 claim_call_cost(struct thread *t)
 {
-	__u32 free = ~t->call_costs_taken & ((1u << CALL_COSTS_MAX) - 1), lowest = free & -free;
+	__u32 free = ~t->call_costs_used & ((1u << CALL_COSTS_MAX) - 1), lowest = free & -free;
 
-	t->call_costs_taken |= lowest;
+	t->call_costs_used |= lowest;
 	/* without a branch for each place, as the verifier would follow each of them to the end */
 	return lowest ? 1 + __builtin_popcount(lowest - 1) : 0;
 }
@@ -529,7 +529,7 @@ static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool re
 static __always_inline bool begin_call_cost(struct thread *t, __u32 program)
 {
 	const struct cost_vm *m = &t->vm;
-	__u32 index = take_call_cost(t);
+	__u32 index = claim_call_cost(t);
 	struct call_cost *call;
 
 	if (!index)
@@ -584,7 +584,7 @@ static __always_inline void start_cost_vm(struct thread *t,
 }
 
 /*
- * A call begins whose function has a known cost; take_arguments has been done, its frame is not
+ * A call begins whose function has a known cost; save_arguments has been done, its frame is not
  * open yet and never will be unless has_frame. What is known of it is in t->outcome then.
  */
 __noinline int begin_cost(struct thread *t, __u32 index, __u32 has_frame)
@@ -713,7 +713,7 @@ static __always_inline void release_call_cost(struct thread *t, __u32 index)
 {
 	struct perfx_traced_process *traced;
 
-	t->call_costs_taken &= ~(1u << ((index - 1) & (CALL_COSTS_MAX - 1)));
+	t->call_costs_used &= ~(1u << ((index - 1) & (CALL_COSTS_MAX - 1)));
 	if (t->flops_owner == index)
 		t->flops_owner = 0;
 	if (t->transfer_owner == index)
@@ -750,7 +750,7 @@ static __always_inline void settle_cost(struct thread *t, const struct frame *f,
 	release_call_cost(t, f->call_cost);
 }
 
-/* A frame with a known cost ends; take_result has been done. */
+/* A frame with a known cost ends; save_result has been done. */
 __noinline int end_cost(struct thread *t, __u32 frame)
 {
 	struct call_cost *call;

@@ -3,13 +3,13 @@
  * The open calls of a thread: how frames are entered, left, unwound and ended.
  *
  * Each thread has a stack of open frames in task storage. A frame is identified by the address of
- * its return address (CFA - 8): an exit looks for the frame with that address, and a frame that was
- * left without passing an exit (exception, longjmp) is recognised because a later frame lies at or
- * above it. The stack grows down: deeper frames have smaller addresses.
+ * its return address (CFA - 8): an exit searches for the frame with that address, and a frame that
+ * was left without passing an exit (exception, longjmp) is detected because a later frame lies at
+ * or above it. The stack grows down: deeper frames have smaller addresses.
  *
- * The verifier walks each iteration of a loop again, in each state in which it may be reached. So
- * the body of a loop over frames is a global function: the verifier walks that once, and assumes
- * nothing about a call of it but that it returns a number.
+ * The verifier walks each iteration of a loop in each state that can reach it. So the body of a
+ * loop over frames is a global function, which the verifier walks once; of its result it assumes
+ * only that it is a number.
  */
 #ifndef PERFX_FRAMES_BPF_H
 #define PERFX_FRAMES_BPF_H
@@ -25,7 +25,7 @@ volatile __u32 perfx_waiting = 0;
 volatile __u64 perfx_recording_windows = 0;
 volatile __u64 perfx_window_opened_ns = 0;
 volatile __u64 perfx_windows_ns = 0;
-/* The program switches stacks in user space (coroutines): see leave_any. */
+/* 1: the program switches stacks in user space (coroutines); see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_goroutines_count = 0;
 volatile __u32 perfx_next_process = 1;
@@ -35,7 +35,7 @@ volatile __u32 perfx_gates_turned = 0;
 
 /* --compensate: subtract the cost of probes from the durations that contain it. */
 const volatile bool perfx_compensate = false;
-/* Return probes are made by session links. */
+/* Return probes belong to session links. */
 const volatile bool perfx_sessions = false;
 const volatile bool perfx_cookie_arguments = false;
 const volatile __u32 perfx_contexts_max = PERFX_MAX_CONTEXTS;
@@ -44,11 +44,11 @@ const volatile bool perfx_never = false;
 const volatile __u32 perfx_wake_bytes = 1 << 20;
 const volatile __u32 perfx_rings_mask = 0;
 
-/* The kernel gives up on return probes nested deeper than 64 a thread, and logs it. Some of those
- * may be other tracers'. */
+/* The kernel skips return probes nested deeper than 64 per thread, and logs that. Some may belong
+ * to other tracers. */
 #define RETURNS_MAX 48
 
-/* A thread last met in an earlier window: its open calls are forgotten. */
+/* Drops the open calls of a thread whose last hit was in an earlier window. */
 __noinline int renew_thread(struct thread *t)
 {
 	struct perfx_traced_process *traced = current_process();
@@ -59,7 +59,7 @@ __noinline int renew_thread(struct thread *t)
 	t->recording_window = recording_window;
 	t->depth = t->ranges = t->skipped = 0;
 	t->returns = t->declined = 0;
-	t->flops_owner = t->transfer_owner = t->object_owner = t->call_costs_taken = 0;
+	t->flops_owner = t->transfer_owner = t->object_owner = t->call_costs_used = 0;
 	t->start_function = 0;
 	t->device_call = 0;
 	if (traced && __sync_lock_test_and_set(&traced->recording_window, recording_window) !=
@@ -68,8 +68,8 @@ __noinline int renew_thread(struct thread *t)
 	return 0;
 }
 
-/* The first hit of a thread, or of a process that is not traced: makes the thread's state. entry
- * and leaves are thread_find's. */
+/* The first hit of a thread: creates its state if its process is traced. entry, leaves: as in
+ * thread_find. */
 __noinline int make_thread(const struct perfx_probe *entry, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -96,10 +96,10 @@ __noinline int make_thread(const struct perfx_probe *entry, bool leaves)
 	return 0;
 }
 
-/* The state of the current thread, which is made at the first entry probe that the thread hits.
- * NULL: its process is not traced, or there is no state and no room for one. entry: the probe that
- * was hit; NULL at other sites. leaves: the thread leaves a call; without state it entered that
- * call before tracing began. */
+/* The state of the current thread, which is created at its first hit of an entry probe. NULL: its
+ * process is not traced, or there is no state and no room for one. entry: the entry probe that was
+ * hit; NULL at other sites. leaves: the thread leaves a call; without state it entered that call
+ * before tracing began. */
 static __always_inline struct thread *thread_find(const struct perfx_probe *entry, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -117,8 +117,8 @@ static __always_inline struct thread *thread_find(const struct perfx_probe *entr
 	return t;
 }
 
-/* Does `g` describe the goroutine (runtime.g) that runs on the stack at `sp`? Then addresses on
- * that stack are moved by *bias. */
+/* Returns whether the runtime.g at `g` is the goroutine that runs on the stack at `sp`. *bias is to
+ * be added to addresses on that stack. */
 static __always_inline bool is_goroutine_at(__u64 g, __u64 sp, __u64 *bias)
 {
 	struct {
@@ -132,8 +132,8 @@ static __always_inline bool is_goroutine_at(__u64 g, __u64 sp, __u64 *bias)
 	return true;
 }
 
-/* The goroutine that runs at a hit; 0: none does. A register has it (ABIInternal, Go 1.17), and a
- * thread-local variable, which older releases and assembler use. */
+/* Address of the g of the goroutine that runs at a hit; 0: none runs. It is in a register
+ * (ABIInternal, Go 1.17) and in a thread-local variable, which older releases and assembler use. */
 static __always_inline __u64 current_goroutine(struct pt_regs *ctx, __u64 *bias)
 {
 	__u64 sp = PT_REGS_SP(ctx), g;
@@ -153,7 +153,7 @@ static __always_inline __u64 current_goroutine(struct pt_regs *ctx, __u64 *bias)
 
 static const struct thread no_calls;
 
-/* As thread_find, of a goroutine. Also NULL: there are too many. */
+/* As thread_find, for a goroutine. Also NULL if there are too many. */
 static __always_inline struct thread *goroutine_find(__u64 g, const struct perfx_probe *entry)
 {
 	struct perfx_traced_process *traced = process_at(entry);
@@ -178,9 +178,9 @@ static __always_inline struct thread *goroutine_find(__u64 g, const struct perfx
 	return t;
 }
 
-/* The open calls to which a hit's call belongs: those of the goroutine or of the thread. *bias:
- * added to stack addresses, not 0 in a goroutine. The calls of a goroutine without a state (there
- * are too many) are counted as its thread's. */
+/* The state, of a goroutine or of a thread, to which the call of a hit belongs. *bias: added to
+ * stack addresses, not 0 in a goroutine. Calls of a goroutine without a state (too many) count as
+ * its thread's. */
 static __always_inline struct thread *calls_at(struct pt_regs *ctx, const struct perfx_probe *probe,
 					       const struct perfx_probe *entry, bool leaves,
 					       __u64 *bias)
@@ -198,13 +198,13 @@ static __always_inline struct thread *calls_at(struct pt_regs *ctx, const struct
 	return t;
 }
 
-/* Does the program switch stacks on one thread? */
+/* Returns whether the program switches stacks on one thread. */
 static __always_inline bool has_many_stacks(const struct thread *t)
 {
 	return perfx_many_stacks && !t->goroutine;
 }
 
-/* Probes of functions whose return probes were declined (RETURNS_MAX), for user space to act upon
+/* Probes of functions whose return probes were declined (RETURNS_MAX); user space handles them
  * (user/attach/probes.c). */
 volatile __u32 perfx_declined[PERFX_DECLINED_PLACES] = {};
 
@@ -212,12 +212,13 @@ static __always_inline void emit_declined(__u32 index)
 {
 	volatile __u32 *place = &perfx_declined[index & (PERFX_DECLINED_PLACES - 1)];
 
-	/* written once, not by each such call on each CPU */
+	/* written once, not by each call on each CPU */
 	if (*place != index)
 		*place = index;
 }
 
-/* Its exit sites were detached meanwhile (overhead budget): a missing exit has no meaning. */
+/* Returns whether the overhead budget detached the exit sites of the frame's function, so that a
+ * missing exit means nothing. */
 static __always_inline bool lost_its_exits(const struct frame *f)
 {
 	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
@@ -226,8 +227,8 @@ static __always_inline bool lost_its_exits(const struct frame *f)
 	       (probe->kind == PERFX_PROBE_COUNT || (probe->flags & PERFX_PROBE_F_BY_CHOICE));
 }
 
-/* A duration less the cost of the probes in it: those of inner calls and its own. */
-static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_ns)
+/* A duration minus the cost of the probes inside it: those of inner calls and its own. */
+static __always_inline __u64 without_probe_cost(const struct frame *f, __u64 duration_ns)
 {
 	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
 	__u64 cost_ns = f->probe_ns + (probe ? probe->own_cost_ns : 0);
@@ -235,12 +236,12 @@ static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_n
 	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
 }
 
-/* For end_frame, beside PERFX_SPAN_: a range, or a call that marks one. It has no cost program, and
- * programs that end nothing else need not contain the VM. */
+/* Flag for end_frame, beside PERFX_SPAN_: a range, or a call that marks one. It has no cost
+ * program, so BPF programs that end nothing else need not contain the VM. */
 #define SPAN_OF_RANGE 0x8000
 
-/* Ends the innermost frame at `now`; below it lie `callers` frames, its caller uppermost. The time
- * of an unwound frame is unknown: its caller is charged with its children's. */
+/* Ends the innermost frame at `now`; its caller is the innermost of `callers` frames. The time of
+ * an unwound frame is unknown, so only its children's time is charged to its caller. */
 static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now,
 				      __u32 call_cost_ns, __u16 flags)
 {
@@ -266,7 +267,7 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	if (!flags) {
 		duration = now - f->start_ns;
 		if (perfx_compensate)
-			duration = less_probes(f, duration);
+			duration = without_probe_cost(f, duration);
 		self = duration > f->child_ns ? duration - f->child_ns : 0;
 		nested = duration > f->charged_ns ? duration - f->charged_ns : 0;
 	}
@@ -283,15 +284,15 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	emit(t, f, duration, self, flags);
 }
 
-/* After end_frame of a timed call, whose frame is still intact. Not part of end_frame, because
- * tracepoints and sleepable programs must not refer to perf events. */
+/* Adds the perf events of a timed call after end_frame, which leaves the frame intact. Not part of
+ * end_frame: tracepoints and sleepable programs must not refer to perf events. */
 static __always_inline void end_readings(struct thread *t)
 {
 	if (perfx_perf_enabled && frame_at(t, t->depth)->perf)
 		end_perf(t, t->depth);
 }
 
-/* Returns whether there was one. */
+/* Ends the innermost frame without a time. Returns whether there was one. */
 __noinline int unwind_frame(struct thread *t)
 {
 	if (!t || !t->depth)
@@ -300,8 +301,8 @@ __noinline int unwind_frame(struct thread *t)
 	return 1;
 }
 
-/* A tail call leaves the caller's return address, or rather the return probe's trampoline, in its
- * place: then the frame that waits for that trampoline is alive. */
+/* Returns whether the return probe's trampoline is still in place of the return address, as after a
+ * tail call: then the frame that waits for it is alive. */
 static __always_inline bool ret_addr_is_trampoline(__u64 ret_addr_sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -315,7 +316,7 @@ static __always_inline bool ret_addr_is_trampoline(__u64 ret_addr_sp)
 	return trampoline && value == trampoline;
 }
 
-/* Has the program left this frame, when it now enters one at `ret_addr_sp`? */
+/* Returns whether the program has left this frame, given that it enters one at `ret_addr_sp`. */
 static __always_inline bool is_stale(const struct thread *t, const struct frame *f,
 				     __u64 ret_addr_sp)
 {
@@ -405,11 +406,11 @@ __noinline int find_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 	return t->kept;
 }
 
-/* Of two frames on one stack with no other frame between, one called the other. Frames further
- * apart may be on neighbouring stacks, which are larger than this. */
+/* Of two neighbouring frames on one stack, the upper called the lower. Frames further apart may be
+ * on neighbouring stacks, which are larger than this. */
 #define CALLER_BYTES (8 << 10)
 
-/* Step of find_caller, whose result so far is t->kept. Returns whether there is such a frame. */
+/* Step of find_caller, whose result so far is t->kept. Returns whether the index is a frame. */
 __noinline int consider_caller(struct thread *t, __u32 index, __u64 ret_addr_sp)
 {
 	struct frame *f;
@@ -433,8 +434,8 @@ static long caller_step(__u32 i, void *ctx)
 	return !consider_caller(search->thread, i, search->ret_addr_sp);
 }
 
-/* 1 + the index of the frame that called the one at `ret_addr_sp`, or of the range in which it did;
- * 0: none. The uppermost frame may be on another stack, where it waits. */
+/* 1 + the index of the frame that called the one at `ret_addr_sp`, or of the range around that
+ * call; 0: none. The innermost frame may be on another stack, where it waits. */
 __noinline int find_caller(struct thread *t, __u64 ret_addr_sp)
 {
 	struct frame_search search = {.thread = t, .ret_addr_sp = ret_addr_sp};
@@ -447,9 +448,9 @@ __noinline int find_caller(struct thread *t, __u64 ret_addr_sp)
 }
 
 /*
- * Where a thread runs on several stacks, the order of addresses has no meaning and frames do not
- * end in reverse order. So each frame is looked up: the frame of `function` at `ret_addr_sp` ends
- * at `now`. Returns whether there was one.
+ * Ends the frame of `function` at `ret_addr_sp` at `now`, on a thread that runs on several stacks:
+ * there the order of addresses means nothing, and frames do not end in reverse order. Returns
+ * whether there was one.
  */
 __noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 function,
 			 __u32 call_cost_ns)
@@ -463,7 +464,8 @@ __noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 f
 	return 1;
 }
 
-/* There too: a stack slot is being reused, so the frame that had it has been left. */
+/* On such a thread, a stack slot is being reused, so the frame in that slot was left: unwinds it.
+ */
 __noinline int unwind_any(struct thread *t, __u64 ret_addr_sp)
 {
 	__u32 index = find_frame(t, ret_addr_sp, 0);
@@ -478,7 +480,7 @@ __noinline int unwind_any(struct thread *t, __u64 ret_addr_sp)
 	return 1;
 }
 
-/* Abandoned coroutines leave frames behind: without room for another, the oldest is dropped. */
+/* Drops the oldest frame, for lack of room: abandoned coroutines leave frames behind. */
 __noinline int evict_oldest(struct thread *t)
 {
 	if (!t || !t->depth)
@@ -489,10 +491,11 @@ __noinline int evict_oldest(struct thread *t)
 }
 
 /*
- * The frame of a call that an exception left stays until its stack slot is reused, and until then
- * no other call's cost would be counted. So check whether its return address is still in place. If
- * not, the call is over, or its stack is switched out and it calls nothing now. (Checked only here:
- * the kernel allows 512 bytes of stack for a whole chain of calls.)
+ * Returns whether the call that covers all costs is over. The frame of a call that an exception
+ * left stays until its stack slot is reused, and until then no other call's cost would be counted.
+ * If its return address is not in place any more, the call is over, or its stack is switched out
+ * and it calls nothing now. (Checked only here: the kernel allows 512 bytes of stack for a whole
+ * chain of calls.)
  */
 __noinline int flops_owner_is_over(struct thread *t)
 {
@@ -509,7 +512,7 @@ __noinline int flops_owner_is_over(struct thread *t)
 	return 1;
 }
 
-/* Saves what flops_owner_is_over will compare. */
+/* Saves the return address for flops_owner_is_over. */
 static __always_inline void note_return_address(struct thread *t, __u64 ret_addr_sp)
 {
 	struct call_cost *call = call_cost_at(t, t->outcome.call_cost - 1);
@@ -522,9 +525,9 @@ static __always_inline void note_return_address(struct thread *t, __u64 ret_addr
 }
 
 /*
- * Ends the frame at `index` at `now`, whatever lies above it. Time that the frame above ran inside
- * it is charged here, and no longer to the frame below when the upper one ends. kind: 0, or
- * SPAN_OF_RANGE.
+ * Ends the frame at `index` at `now`, even if frames lie above it. The time that the frame above
+ * ran inside it is charged to it now, and not to the frame below when the upper one ends. kind: 0
+ * or SPAN_OF_RANGE.
  */
 static __always_inline int end_inside(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns,
 				      __u16 kind)
@@ -569,8 +572,8 @@ static __always_inline bool is_range(const struct frame *f)
 	return f->entry & FRAME_RANGE;
 }
 
-/* Passes the frame below the t->kept uppermost ones if it is a range, drops it if it is stale.
- * Returns whether it was either. */
+/* Keeps the frame below the t->kept innermost ones if it is a range, drops it if it is stale.
+ * Returns whether it is either. */
 __noinline int drop_or_pass(struct thread *t, __u64 ret_addr_sp)
 {
 	struct frame *f;
@@ -626,7 +629,7 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 ret_addr_
 }
 
 /* Drops frames that the program has left, before it enters one at `ret_addr_sp`. */
-static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
+static __always_inline void drop_left_frames(struct thread *t, __u64 ret_addr_sp)
 {
 	if (!t->depth)
 		return;
@@ -641,7 +644,7 @@ static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
 	}
 }
 
-/* Puts the cost of a call that begins in `context` into t->outcome. */
+/* Sets t->outcome to the cost of a call that begins in `context`. */
 static __always_inline void begin_call(struct thread *t, const struct perfx_probe *probe,
 				       __u32 context, bool has_frame)
 {
@@ -663,7 +666,7 @@ static __always_inline __u32 operation_of_call(struct thread *t, const struct pe
 	return t->object.function;
 }
 
-/* Counts a call whose end will not be seen. */
+/* Emits a call whose end no probe will see. */
 static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe,
 				       __u32 callers)
 {
@@ -677,7 +680,7 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
-/* perfx_flops(n): n more operations of the innermost open call; a record of its own without one. */
+/* perfx_flops(n): adds n operations to the innermost open call; without one, emits a record. */
 static __always_inline void hint(struct thread *t, const struct perfx_probe *probe)
 {
 	struct frame *f = instant_frame(t, probe->function);
@@ -686,9 +689,9 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 
 	if (!probe->cost_program)
 		return;
-	/* the hint may be anywhere in a function, also where only the return address is on the
-	 * stack yet */
-	make_way(t, t->vm.ret_addr_sp - 8);
+	/* the hint may be at any instruction of a function, even where the stack has only the
+	 * return address */
+	drop_left_frames(t, t->vm.ret_addr_sp - 8);
 	start_cost_vm(t, NULL);
 	read = !run_cost_program(t, probe->cost_program, 0);
 	if (read && credit_hint(t))
@@ -702,7 +705,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	emit(t, f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
-/* Does a return probe end the call of `function` at `ret_addr_sp`? */
+/* Returns whether a return probe ends the call of `function` at `ret_addr_sp`. */
 static __always_inline bool ends_by_return(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	__u32 index = find_frame(t, ret_addr_sp, function);
@@ -710,8 +713,8 @@ static __always_inline bool ends_by_return(struct thread *t, __u64 ret_addr_sp, 
 	return index && (frame_at(t, index - 1)->entry & FRAME_BY_RETURN);
 }
 
-/* Returns whether a frame was opened, whose end must be seen. count_only: its end cannot be seen.
- */
+/* Enters a call. Returns whether a frame was opened, whose end must be seen. count_only: its end
+ * cannot be seen. */
 __noinline int enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
 		     __u64 ret_addr_sp, bool count_only)
 {
@@ -730,7 +733,7 @@ __noinline int enter(struct thread *t, const struct perfx_probe *probe, __u32 in
 		}
 	}
 	if (!count_only)
-		make_way(t, ret_addr_sp);
+		drop_left_frames(t, ret_addr_sp);
 	callers = count_only ? 0 : has_many_stacks(t) ? find_caller(t, ret_addr_sp) : t->depth;
 	if (t->device_call && (probe->flags & PERFX_PROBE_F_OUTERMOST)) {
 		counter_add(PERFX_COUNTER_REPEATS, 1);
@@ -741,7 +744,7 @@ __noinline int enter(struct thread *t, const struct perfx_probe *probe, __u32 in
 	if (count_only || probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(ret_addr_sp)))) {
 		count_call(t, probe, callers);
-		/* session links accept the skip; others return all the same */
+		/* a session link can skip the return; other links report it anyway */
 		if (by_return && !perfx_sessions)
 			t->declined++;
 		else if (by_return && t->returns >= RETURNS_MAX)
@@ -768,7 +771,7 @@ __noinline int enter(struct thread *t, const struct perfx_probe *probe, __u32 in
 	f->charged_ns = 0;
 	f->perf = 0;
 	f->object = 0;
-	/* not with many stacks or goroutines: other calls of the thread go on meanwhile */
+	/* not with many stacks or goroutines: other calls of the thread run meanwhile */
 	if (perfx_perf_enabled && (probe->flags & PERFX_PROBE_F_PERF) && !perfx_many_stacks &&
 	    !t->goroutine)
 		f->perf = begin_perf(t->depth);
@@ -780,8 +783,8 @@ __noinline int enter(struct thread *t, const struct perfx_probe *probe, __u32 in
 	return 1;
 }
 
-/* Unwinds the uppermost frame if it was left before `function` at `ret_addr_sp` is. Returns whether
- * it was. */
+/* Unwinds the innermost frame if it was left before `function` at `ret_addr_sp`. Returns whether it
+ * was. */
 __noinline int unwind_deeper(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	struct frame *f;
@@ -802,7 +805,7 @@ static long unwind_step(__u32 i, void *ctx)
 	return !unwind_deeper(search->thread, search->ret_addr_sp, search->wanted);
 }
 
-/* As leave, for a frame that is not the uppermost one, or may not be. */
+/* As leave, for a frame that may not be the innermost one. */
 static __always_inline int leave_deeper(struct thread *t, const struct perfx_probe *probe,
 					__u64 ret_addr_sp, __u64 now)
 {
@@ -812,7 +815,8 @@ static __always_inline int leave_deeper(struct thread *t, const struct perfx_pro
 	if (t->ranges && !has_many_stacks(t) &&
 	    leave_below_ranges(t, ret_addr_sp, now, probe->function, probe->call_cost_ns))
 		return 0;
-	/* no frame is its own: a tail call's caller has one at the same place, which goes on */
+	/* the call has no frame: the frame at the same address is a tail call's caller, and stays
+	 */
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined &&
 	    !find_frame(t, ret_addr_sp, probe->function)) {
 		t->declined--;
@@ -827,7 +831,7 @@ static __always_inline int leave_deeper(struct thread *t, const struct perfx_pro
 			end_readings(t);
 			return 0;
 		}
-		/* deeper than the deepest frame kept: counted when it was entered */
+		/* deeper than the deepest frame: counted when it was entered */
 		if (t->depth >= PERFX_MAX_DEPTH && f->ret_addr_sp > ret_addr_sp)
 			return 0;
 	}
@@ -838,7 +842,7 @@ static __always_inline int leave_deeper(struct thread *t, const struct perfx_pro
 	return 0;
 }
 
-/* The program leaves the call of `probe` at `ret_addr_sp`; deeper frames have been unwound. */
+/* Leaves the call of `probe` at `ret_addr_sp`; unwinds deeper frames. */
 __noinline int leave(struct thread *t, const struct perfx_probe *probe, __u64 ret_addr_sp,
 		     __u64 now)
 {

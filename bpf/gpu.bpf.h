@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What traced calls hand to a GPU: which kernel with which shape, copies by direction, memsets.
+ * Work that traced calls submit to a GPU: kernels with their shape, copies by direction, memsets.
  *
- * Programs of user/cost/gpu_calls.c read it from a call's arguments when the call begins. It is
- * added to a table of sums, which user space reads: so counts are exact at any rate of launches. A
- * runtime's call that calls the driver's for the same work is counted once, as the outermost.
+ * Cost programs (user/cost/gpu_calls.c) read the work from a call's arguments as the call begins,
+ * and add it to a table of sums that user space reads: so counts are exact at any rate of launches.
+ * If a runtime's call calls the driver for the same work, only the outermost call counts.
  *
- * A kernel is known by the address of its host stub, where the runtime launches it, or by its
- * handle, where the driver does. The driver gives a handle for a name: its calls that do are
- * followed too.
+ * A kernel is identified by the address of its host stub if the runtime launches it, or by its
+ * handle if the driver does. The driver's calls that return a handle for a name are traced as well.
  */
 #ifndef PERFX_GPU_BPF_H
 #define PERFX_GPU_BPF_H
@@ -48,8 +47,8 @@ struct {
 	__type(value, struct perfx_kernel_name);
 } perfx_kernel_names SEC(".maps");
 
-/* Scratch of a thread. Keys and values of maps that are as large as these do not fit on the stack,
- * and kernels before 6.2 take them from the stack or from a map alone. */
+/* Scratch of a thread. Keys and values as large as these do not fit on the stack, and kernels
+ * before 6.2 accept them only from the stack or from a map. */
 struct gpu_thread {
 	struct perfx_gpu_key key;
 	struct perfx_kernel_key handle;
@@ -64,7 +63,7 @@ struct {
 	__type(value, struct gpu_thread);
 } perfx_gpu_threads SEC(".maps");
 
-/* Next free one; 0 is none. */
+/* Next free index; 0 stands for none. */
 volatile __u32 perfx_next_gpu_sum = 1;
 
 static __always_inline struct gpu_thread *gpu_thread(void)
@@ -72,7 +71,7 @@ static __always_inline struct gpu_thread *gpu_thread(void)
 	return task_storage_make(&perfx_gpu_threads, bpf_get_current_task_btf());
 }
 
-/* The index of the key's sum, made when it is new; 0: there are `limit`. */
+/* The index of the key's sum, added if the key is new; 0: there are `limit` already. */
 static __always_inline __u32 gpu_sum_id(const struct perfx_gpu_key *key, __u32 limit)
 {
 	__u32 *known = bpf_map_lookup_elem(&perfx_gpu_ids, key), id;
@@ -86,7 +85,7 @@ static __always_inline __u32 gpu_sum_id(const struct perfx_gpu_key *key, __u32 l
 	sum = bpf_map_lookup_elem(&perfx_gpu_sums, &id);
 	if (!sum)
 		return 0;
-	/* described before it can be found; one that loses the race below stays unused */
+	/* filled before it can be found; a sum that loses the race below stays unused */
 	sum->key = *key;
 	if (!bpf_map_update_elem(&perfx_gpu_ids, key, &id, BPF_NOEXIST))
 		return id;
@@ -107,22 +106,22 @@ static __always_inline bool add_to_gpu_sum(const struct perfx_gpu_key *key, __u6
 	return true;
 }
 
-static __always_inline void leave_out_shape(struct perfx_gpu_key *key)
+static __always_inline void clear_shape(struct perfx_gpu_key *key)
 {
 	__builtin_memset(key->grid, 0, sizeof(key->grid));
 	__builtin_memset(key->block, 0, sizeof(key->block));
 	key->shared_bytes = 0;
 }
 
-/* static, as all below: what is given to a global function is, to older verifiers, no map's value,
- * and so no key. */
+/* static, like all functions below: older verifiers do not accept an argument of a global function
+ * as a map value, and so not as a key. */
 static __noinline int count_on_gpu(struct gpu_thread *g, __u64 bytes)
 {
 	if (!g)
 		return 0;
 	if (add_to_gpu_sum(&g->key, bytes, PERFX_MAX_GPU_SUMS / 4 * 3))
 		return 0;
-	leave_out_shape(&g->key);
+	clear_shape(&g->key);
 	if (add_to_gpu_sum(&g->key, bytes, PERFX_MAX_GPU_SUMS / 16 * 15))
 		return 0;
 	g->key.kernel = 0;
@@ -138,7 +137,7 @@ static __always_inline void set_handle(struct gpu_thread *g, const struct thread
 	g->handle.process = t->process;
 }
 
-/* g->kernel is what the handle stands for from now on. */
+/* From now on the handle stands for g->kernel. */
 static __always_inline void set_kernel(struct gpu_thread *g, const struct thread *t, __u64 handle)
 {
 	set_handle(g, t, handle);
@@ -146,8 +145,8 @@ static __always_inline void set_kernel(struct gpu_thread *g, const struct thread
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-/* What a handle stands for goes to g->kernel; one that is not known, for itself: it may be a stub's
- * address. Returns whether it is known. */
+/* Sets g->kernel to the kernel that a handle stands for. An unknown handle stands for itself: it
+ * may be a stub's address. Returns whether it is known. */
 static __always_inline bool find_kernel(struct gpu_thread *g, const struct thread *t, __u64 handle)
 {
 	struct perfx_kernel *known;
@@ -167,8 +166,8 @@ static __always_inline __u64 word_of_name(const struct perfx_kernel_name *name, 
 }
 
 struct name_walk {
-	struct gpu_thread *g;		       /* whose name it is, and where its hash goes */
-	const struct perfx_kernel_name *other; /* that it is compared with */
+	struct gpu_thread *g;		       /* has the name and its hash */
+	const struct perfx_kernel_name *other; /* compared with it */
 	bool differs;
 };
 
@@ -191,13 +190,12 @@ static long name_compare_step(__u32 i, void *ctx)
 	return walk->differs || !word;
 }
 
-/* Names of equal hashes have consecutive keys: at most this many are searched. */
+/* Names with equal hashes have consecutive keys; at most this many are tried. */
 #define NAME_STEPS 4
 
-/* Inlined, with one walk for all: the stacks of all callers together have 512 bytes.
- *
- * Sets g->kernel.kernel to the key of g->name; a new name is added to the map. False: the name
- * has no key, because there is no room. */
+/* Sets g->kernel.kernel to the key of g->name, which is added to the map if it is new. False: no
+ * room. Inlined, with one name_walk for both loops: the kernel allows 512 bytes of stack for a
+ * whole chain of calls. */
 static __always_inline bool key_of_name(struct gpu_thread *g)
 {
 	struct name_walk walk = {.g = g};
@@ -224,7 +222,7 @@ static __always_inline bool key_of_name(struct gpu_thread *g)
 	return false;
 }
 
-/* Returns whether the name could be read and kept. */
+/* Gives a handle the name at `address`. False: it could not be read, or there is no room. */
 static __always_inline bool name_kernel(struct gpu_thread *g, const struct thread *t, __u64 handle,
 					__u64 address)
 {
@@ -254,7 +252,7 @@ static __always_inline __u64 from_top(struct cost_vm *m, __u32 n)
 	return *stack_at(m, m->depth - n);
 }
 
-static __always_inline void take_shape(struct perfx_gpu_key *key, struct cost_vm *m)
+static __always_inline void set_shape(struct perfx_gpu_key *key, struct cost_vm *m)
 {
 	__u64 grid = from_top(m, 5), block = from_top(m, 3);
 
@@ -267,8 +265,8 @@ static __always_inline void take_shape(struct perfx_gpu_key *key, struct cost_vm
 	key->shared_bytes = from_top(m, 1);
 }
 
-static __always_inline void take_kernel(struct gpu_thread *g, struct thread *t, __u64 handle,
-					bool by_stub)
+static __always_inline void set_launched(struct gpu_thread *g, struct thread *t, __u64 handle,
+					 bool by_stub)
 {
 	bool known = find_kernel(g, t, handle);
 	__u64 *caller = t->vm.words;
@@ -276,10 +274,10 @@ static __always_inline void take_kernel(struct gpu_thread *g, struct thread *t, 
 	g->key.kernel = g->kernel.kernel;
 	g->key.is_named = g->kernel.is_named;
 	if (by_stub && !known && read_user(caller, 8, t->vm.ret_addr_sp))
-		g->key.kernel = *caller - 1; /* in the call, not behind it */
+		g->key.kernel = *caller - 1; /* inside the call instruction */
 }
 
-/* By a cudaMemcpyKind (driver_types.h); its Default leaves it to the addresses. */
+/* Direction by a cudaMemcpyKind (driver_types.h); Default means that the addresses decide. */
 static __always_inline __u8 direction_of_kind(__u32 kind)
 {
 	if (!kind)
@@ -287,7 +285,8 @@ static __always_inline __u8 direction_of_kind(__u32 kind)
 	return kind <= 3 ? kind : PERFX_GPU_DIRECTION_UNKNOWN;
 }
 
-/* By two CUmemorytype (cuda.h): 1 host, 2 device, 3 array, 4 unified: by its address. */
+/* Direction by two CUmemorytype (cuda.h): 1 host, 2 device, 3 array, 4 unified (address decides).
+ */
 static __always_inline __u8 direction_of_types(__u32 source, __u32 destination)
 {
 	bool from_host = source == 1, to_host = destination == 1;
@@ -299,8 +298,8 @@ static __always_inline __u8 direction_of_types(__u32 source, __u32 destination)
 	return to_host ? PERFX_GPU_DEVICE_TO_HOST : PERFX_GPU_DEVICE_TO_DEVICE;
 }
 
-/* Returns how many values it takes off the stack. */
-static __always_inline int take_copy(struct perfx_gpu_key *key, struct cost_vm *m, __u32 n)
+/* Returns how many values it pops. */
+static __always_inline int set_copy(struct perfx_gpu_key *key, struct cost_vm *m, __u32 n)
 {
 	key->op = PERFX_GPU_OP_COPY;
 	switch (n) {
@@ -319,8 +318,8 @@ static __always_inline int take_copy(struct perfx_gpu_key *key, struct cost_vm *
 	}
 }
 
-/* LAUNCH, GRAPH, COPY: fills g->key. Returns how many values it takes off the stack. */
-static __always_inline int take_work(struct gpu_thread *g, struct thread *t, __u32 op, __u32 n)
+/* LAUNCH, GRAPH, COPY: fills g->key. Returns how many values it pops. */
+static __always_inline int fill_gpu_key(struct gpu_thread *g, struct thread *t, __u32 op, __u32 n)
 {
 	struct cost_vm *m = &t->vm;
 	struct perfx_gpu_key *key = &g->key;
@@ -332,22 +331,22 @@ static __always_inline int take_work(struct gpu_thread *g, struct thread *t, __u
 	case PERFX_OP_LAUNCH:
 	case PERFX_OP_LAUNCH_BY_STUB:
 		key->op = PERFX_GPU_OP_KERNEL;
-		take_kernel(g, t, from_top(m, 6), op == PERFX_OP_LAUNCH_BY_STUB);
-		take_shape(key, m);
+		set_launched(g, t, from_top(m, 6), op == PERFX_OP_LAUNCH_BY_STUB);
+		set_shape(key, m);
 		return 6;
 	case PERFX_OP_GRAPH:
 		key->op = PERFX_GPU_OP_GRAPH;
 		key->kernel = from_top(m, 1);
 		return 1;
 	default:
-		return take_copy(key, m, n);
+		return set_copy(key, m, n);
 	}
 }
 
 /*
- * Is this launch a part of one that is counted: of the call around it, or of the stub's, which CUDA
- * 13.0 ends with a jump to the function that other programs call? Where a jump is seen as a call's
- * end, the stub's is over by then.
+ * Returns whether this launch is part of a counted one: of a call around it, or of the stub's,
+ * which CUDA 13.0 ends with a jump to the function that other programs call. If a jump counts as
+ * the end of a call, the stub's call is over by then.
  */
 static __always_inline bool is_counted(struct thread *t, __u32 op)
 {
@@ -362,15 +361,15 @@ static __always_inline bool is_counted(struct thread *t, __u32 op)
 	return op == PERFX_OP_LAUNCH && t->stub_sp == sp && t->stub_handle == handle;
 }
 
-static __always_inline bool hands_over(__u32 op)
+static __always_inline bool is_gpu_op(__u32 op)
 {
 	return op >= PERFX_OP_LAUNCH && op <= PERFX_OP_KERNEL_ALIAS;
 }
 
-/* An instruction for which hands_over. Returns how many values it takes off the stack, or -1. */
+/* Runs an instruction for which is_gpu_op(). Returns how many values it pops, or -1. */
 static __always_inline int perform_on_gpu(struct gpu_thread *g, struct thread *t, __u32 op, __u32 n)
 {
-	int taken;
+	int popped;
 
 	switch (op) {
 	case PERFX_OP_KERNEL_NAME:
@@ -379,18 +378,18 @@ static __always_inline int perform_on_gpu(struct gpu_thread *g, struct thread *t
 		name_as_other(g, t, from_top(&t->vm, 2), from_top(&t->vm, 1));
 		return 2;
 	default:
-		taken = take_work(g, t, op, n);
+		popped = fill_gpu_key(g, t, op, n);
 		if (!is_counted(t, op))
 			count_on_gpu(g, op == PERFX_OP_COPY ? from_top(&t->vm, 1) : 0);
-		return taken;
+		return popped;
 	}
 }
 
-/* As step() in cost.bpf.h, which calls too deep to have this in it. 0 or -1. */
-__noinline int hand_over(struct thread *t, __u32 op, __u32 n)
+/* As step() in cost.bpf.h, whose chain of calls is too deep to include this. 0 or -1. */
+__noinline int gpu_op(struct thread *t, __u32 op, __u32 n)
 {
 	struct gpu_thread *g = gpu_thread();
-	int taken;
+	int popped;
 
 	if (!t)
 		return -1;
@@ -398,10 +397,10 @@ __noinline int hand_over(struct thread *t, __u32 op, __u32 n)
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return -1;
 	}
-	taken = perform_on_gpu(g, t, op, n);
-	if (taken < 0)
+	popped = perform_on_gpu(g, t, op, n);
+	if (popped < 0)
 		return -1;
-	t->vm.depth -= taken;
+	t->vm.depth -= popped;
 	return 0;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Memory: what allocators hand out and take back, as records in the order in which it happens.
+ * Memory: records of allocations and frees, in the order in which they happen.
  *
- * A block is freed at the entry of `free` and allocated at the return of `malloc`: between the two
- * nothing else can hold the address. Of nested allocator calls only the thread's outermost counts,
- * in each domain: realloc calls malloc, malloc calls mmap.
+ * A block is freed at the entry of `free` and allocated at the return of `malloc`, so no two live
+ * blocks share an address. Of nested allocator calls only the thread's outermost counts in each
+ * domain: realloc calls malloc, malloc calls mmap.
  *
- * A hit costs a trap whatever is done here, so what is done is little: the tables of live blocks
- * are user space's, which sees every record.
+ * These programs do little, because every microsecond is the traced program's: user space sees
+ * every record and keeps the tables of live blocks.
  */
 #include "memory.bpf.h"
 
@@ -25,12 +25,12 @@ struct {
 } perfx_alloc_probes SEC(".maps");
 
 /*
- * Memory that the program takes from the kernel itself: mmap, munmap, mremap, brk outside of any
- * allocator that is probed (Python's arenas, ggml's buffers). Seen where libc makes the system
- * call: a tracepoint of system calls would slow down those of every process on the machine.
+ * Memory that the program requests from the kernel: mmap, munmap, mremap and brk outside of probed
+ * allocators (Python's arenas, ggml's buffers). Probes are on libc's functions: a tracepoint of
+ * system calls would slow down every process on the machine.
  *
- * Counted are anonymous mappings that can be touched: no files, no reservations (PROT_NONE), no
- * stacks of threads (MAP_STACK).
+ * Counts accessible anonymous mappings: no files, no reservations (PROT_NONE), no thread stacks
+ * (MAP_STACK).
  */
 
 /* uapi/asm-generic/mman.h, mman-common.h */
@@ -41,7 +41,7 @@ struct {
 
 #define MAX_ERRNO 4095
 
-/* The smallest there is: the kernel refuses what is not aligned to its own. */
+/* The smallest page size; the kernel refuses addresses that are not aligned to its own. */
 #define PAGE_BYTES 4096ULL
 
 static __always_inline bool is_error(__u64 result)
@@ -77,13 +77,14 @@ static __always_inline bool is_counted(__u64 protection, __u64 flags)
 	       (protection & (PROT_READ | PROT_WRITE));
 }
 
-/* Where the heap of brk ends. */
+/* The end of the brk heap. */
 static __always_inline __u64 heap_end(void)
 {
 	return BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk);
 }
 
-/* Emitted before the kernel checks the arguments: only what it will do, to whole pages. */
+/* Emits, before the system call, what the kernel will unmap: whole pages, if the arguments are
+ * valid. */
 static __always_inline void unmap(struct memory_thread *m,
 				  const struct perfx_alloc_probe *alloc_probe,
 				  const __u64 *arguments, __u64 ret_addr_sp)
@@ -92,13 +93,13 @@ static __always_inline void unmap(struct memory_thread *m,
 	      size = arguments[alloc_probe->size_arg & 7];
 
 	if (address & (PAGE_BYTES - 1) || !size ||
-	    is_handed_on(m, alloc_probe, address, ret_addr_sp))
+	    is_forwarded(m, alloc_probe, address, ret_addr_sp))
 		return;
-	m->handed_on = (struct open_free){ret_addr_sp, read_word(ret_addr_sp), address};
+	m->forwarded = (struct open_free){ret_addr_sp, read_word(ret_addr_sp), address};
 	emit_unmapped(m, address, (size + PAGE_BYTES - 1) & -PAGE_BYTES, 0);
 }
 
-/* A call begins. Returns whether its return is wanted. */
+/* A call begins. Returns whether its return must be seen. */
 static __always_inline bool mapping_entry(struct memory_thread *m,
 					  const struct perfx_alloc_probe *alloc_probe,
 					  const __u64 *arguments, __u64 ret_addr_sp)
@@ -126,7 +127,7 @@ static __always_inline bool mapping_entry(struct memory_thread *m,
 		address = heap_end();
 		break;
 	}
-	open = place_of_open(m, PERFX_DOMAIN_HOST, ret_addr_sp);
+	open = open_slot(m, PERFX_DOMAIN_HOST, ret_addr_sp);
 	open->ret_addr_sp = ret_addr_sp;
 	open->return_address = read_word(ret_addr_sp);
 	open->pointer = address;
@@ -143,7 +144,7 @@ static __always_inline void emit_mapped(struct memory_thread *m, const struct op
 	emit_allocation(m, block, ret_addr_sp);
 }
 
-/* The heap has another end now. */
+/* Emits the change of the brk heap. */
 static __always_inline void emit_heap(struct memory_thread *m, const struct open_call *open,
 				      struct pt_regs *ctx, __u64 ret_addr_sp)
 {
@@ -158,7 +159,7 @@ static __always_inline void emit_heap(struct memory_thread *m, const struct open
 	}
 }
 
-/* The call that was open returns. */
+/* The open call returns. */
 static __always_inline void mapping_return(struct memory_thread *m,
 					   const struct perfx_alloc_probe *alloc_probe,
 					   const struct open_call *open, struct pt_regs *ctx,
@@ -180,7 +181,7 @@ static __always_inline void mapping_return(struct memory_thread *m,
 	}
 }
 
-/* Bytes that no allocator gives. */
+/* More bytes than any allocator returns. */
 #define TOO_MUCH (1ull << 62)
 
 /* The registers of a hit, copied: the verifier refuses a computed offset into ctx. */
@@ -202,7 +203,7 @@ static __always_inline __u64 argument(const struct hit *hit, __u8 number)
 	return hit->arguments[number & 7];
 }
 
-/* Is it called for something that is none of ours (tracemalloc's other domains, another device)? */
+/* Returns whether the call is about something else (another tracemalloc domain, another device). */
 static __always_inline bool is_foreign(const struct hit *hit,
 				       const struct perfx_alloc_probe *alloc_probe)
 {
@@ -226,10 +227,10 @@ static __always_inline __u64 size_of_call(const struct hit *hit,
 	if (!alloc_probe->count_arg)
 		return size;
 	count = argument(hit, alloc_probe->count_arg);
-	/* the allocator refuses a product that overflows; it must not look like a size of 0, by
-	 * which realloc frees */
+	/* the allocator refuses a product that overflows; it must not become 0, with which realloc
+	 * frees */
 	most = count ? ~0ull / count : ~0ull;
-	barrier_var(most); /* or clang makes a multiplication of 128 bits of it */
+	barrier_var(most); /* otherwise clang emits a 128-bit multiplication */
 	return size > most ? TOO_MUCH : size * count;
 }
 
@@ -249,18 +250,18 @@ static __always_inline void free_block(const struct hit *hit, struct memory_thre
 	__u64 address = argument(hit, alloc_probe->pointer_arg);
 	struct block block = block_of(alloc_probe, address, 0, 0);
 
-	if (!address || is_handed_on(m, alloc_probe, address, hit->sp))
+	if (!address || is_forwarded(m, alloc_probe, address, hit->sp))
 		return;
 	if (alloc_probe->flags & PERFX_ALLOC_F_FORWARDS)
-		m->handed_on = (struct open_free){hit->sp, read_word(hit->sp), address};
-	if (wants_free(m, &block, level))
+		m->forwarded = (struct open_free){hit->sp, read_word(hit->sp), address};
+	if (records_free(m, &block, level))
 		emit_free(m, &block);
 }
 
-/* A block that the function is called with, its address and size. */
-static __always_inline void take_block(const struct hit *hit, struct memory_thread *m,
-				       const struct perfx_alloc_probe *alloc_probe, __u64 address,
-				       __u64 size)
+/* Emits a block whose address and size are arguments of the function. */
+static __always_inline void emit_given_block(const struct hit *hit, struct memory_thread *m,
+					     const struct perfx_alloc_probe *alloc_probe,
+					     __u64 address, __u64 size)
 {
 	__u32 level = level_of(alloc_probe->domain);
 	struct block block = block_of(alloc_probe, address, size, 0);
@@ -278,24 +279,24 @@ static __always_inline void take_block(const struct hit *hit, struct memory_thre
 			remember_sampled(m, &block);
 	}
 	return_address = read_word(hit->sp);
-	if (!leaves_out(m, alloc_probe->domain, return_address))
+	if (!omits_stack(m, alloc_probe->domain, return_address))
 		stack_walk(&m->stack, return_address, hit->sp + 8, hit->fp, 0);
 	emit_allocation(m, &block, hit->sp);
 }
 
-/* realloc: the old block is freed only when it has succeeded. */
+/* realloc frees the old block only if it succeeds. */
 static __always_inline void begin_realloc(struct memory_thread *m,
 					  const struct perfx_alloc_probe *alloc_probe,
 					  struct open_call *open, __u32 level)
 {
 	struct block block = block_of(alloc_probe, open->pointer, 0, PERFX_FREE_REALLOC_BEGIN);
 
-	open->realloc_begun = open->pointer && wants_free(m, &block, level);
+	open->realloc_begun = open->pointer && records_free(m, &block, level);
 	if (open->realloc_begun)
 		emit_free(m, &block);
 }
 
-/* Opens an outermost call whose return shows what came of it. Returns whether that is wanted. */
+/* Opens an outermost call whose return has the result. Returns whether its return must be seen. */
 static __always_inline bool open_call(const struct hit *hit, struct memory_thread *m,
 				      const struct perfx_alloc_probe *alloc_probe)
 {
@@ -304,10 +305,10 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 	__u64 size = size_of_call(hit, alloc_probe), ret_addr_sp = hit->sp;
 
 	if (perfx_sessions && return_probe_kills(ret_addr_sp)) {
-		lose(m->process, domain, size, false);
+		count_lost(m->process, domain, size, false);
 		return false;
 	}
-	open = place_of_open(m, domain, ret_addr_sp);
+	open = open_slot(m, domain, ret_addr_sp);
 	open->sampled = 1;
 	if (PERFX_MEMORY_IS_SAMPLED(level)) {
 		open->sampled = in_sample(m, domain, size);
@@ -325,7 +326,7 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 	return true;
 }
 
-/* Returns whether the call's return is wanted. */
+/* Returns whether the call's return must be seen. */
 static __always_inline bool memory_entry(const struct hit *hit, struct memory_thread *m,
 					 const struct perfx_alloc_probe *alloc_probe)
 {
@@ -343,8 +344,8 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 	case PERFX_ACTION_REALLOCATE:
 		return open_call(hit, m, alloc_probe);
 	case PERFX_ACTION_ALLOCATED:
-		take_block(hit, m, alloc_probe, argument(hit, alloc_probe->pointer_arg),
-			   size_of_call(hit, alloc_probe));
+		emit_given_block(hit, m, alloc_probe, argument(hit, alloc_probe->pointer_arg),
+				 size_of_call(hit, alloc_probe));
 		break;
 	case PERFX_ACTION_FREE:
 		free_block(hit, m, alloc_probe, level);
@@ -352,8 +353,8 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 	case PERFX_ACTION_CHANGE:
 		size = (__s64)argument(hit, alloc_probe->size_arg);
 		if (size > 0)
-			take_block(hit, m, alloc_probe, argument(hit, alloc_probe->pointer_arg),
-				   size);
+			emit_given_block(hit, m, alloc_probe,
+					 argument(hit, alloc_probe->pointer_arg), size);
 		else if (size < 0)
 			free_block(hit, m, alloc_probe, level);
 		break;
@@ -368,7 +369,7 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 	return false;
 }
 
-/* What became of a reallocation: its old block is gone, or still there. */
+/* A reallocation ends: its old block is gone, or still live. */
 static __always_inline void settle_realloc(struct memory_thread *m,
 					   const struct perfx_alloc_probe *alloc_probe,
 					   struct open_call *open, __u8 flags)
@@ -503,7 +504,7 @@ int perfx_on_memory_session(struct pt_regs *ctx)
 }
 
 /* exec discards the allocator's state. As in perfx_on_exec_thread, storage that the kernel does not
- * delete is used again. */
+ * delete is reused. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_memory, struct task_struct *task)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs of memory share: a thread's open calls into allocators, the records of a block,
- * and which blocks are in the sample.
+ * Shared by the programs of memory: a thread's open calls into allocators, the records of a block,
+ * and the sample of blocks.
  */
 #ifndef PERFX_MEMORY_BPF_H
 #define PERFX_MEMORY_BPF_H
@@ -37,10 +37,10 @@ struct {
 
 /* A thread's outermost call into a domain's allocator. */
 struct open_call {
-	__u64 ret_addr_sp; /* address of its return address; 0: none is open */
+	__u64 ret_addr_sp; /* address of its return address; 0: no call is open */
 	__u64 return_address;
 	__u64 size_bytes;
-	__u64 pointer; /* where the result goes, or the block that is reallocated */
+	__u64 pointer; /* where the result is stored, or the block that is reallocated */
 	__u8 sampled;
 	__u8 realloc_begun; /* FREE_REALLOC_BEGIN has been emitted */
 	__u8 left;	    /* probably left by an exception or longjmp */
@@ -48,7 +48,7 @@ struct open_call {
 	__u8 pad[4];
 };
 
-/* A free that may be handed on: PERFX_ALLOC_F_FORWARDS. */
+/* A free that may be forwarded to another allocator: PERFX_ALLOC_F_FORWARDS. */
 struct open_free {
 	__u64 ret_addr_sp, return_address;
 	__u64 address; /* 0: none */
@@ -58,18 +58,18 @@ struct memory_thread {
 	__u32 process, tid;
 	__u32 records;
 	__u32 drawn;		/* the distances below have been drawn */
-	__u32 recording_window; /* current_recording_window() when it was met last */
+	__u32 recording_window; /* current_recording_window() at its last hit */
 	__u32 pad;
 	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS_MAX];
 	struct open_call
-		returning; /* interrupted by a signal on its way back; ret_addr_sp 0: none */
+		returning; /* interrupted by a signal as it returned; ret_addr_sp 0: none */
 	__u32 returning_domain;
 	__u32 pad2;
-	struct open_free handed_on;
+	struct open_free forwarded;
 	struct call_stack stack;
 };
-/* With the kernel's struct bpf_local_storage_elem it takes 8 KiB; one byte more would take 16. */
+/* With the kernel's struct bpf_local_storage_elem this fills 8 KiB; one byte more would need 16. */
 _Static_assert(sizeof(struct memory_thread) <= 8192 - 72, "the state of a thread that allocates");
 
 struct {
@@ -79,18 +79,18 @@ struct {
 	__type(value, struct memory_thread);
 } perfx_memory_threads __weak SEC(".maps");
 
-/* A thread last met in an earlier window: its open calls are forgotten. */
+/* Drops the open calls of a thread whose last hit was in an earlier window. */
 static __always_inline void forget_open(struct memory_thread *m)
 {
 	m->recording_window = current_recording_window();
-	m->handed_on.address = 0;
+	m->forwarded.address = 0;
 	m->returning.ret_addr_sp = 0;
 	for (int i = 0; i < PERFX_DOMAINS; i++)
 		m->open[i].ret_addr_sp = 0;
 }
 
-/* The state of the current thread; NULL: there is none. create: makes it if the thread's process
- * is traced; entry: as in process_at(), which may start tracing the process. */
+/* The state of the current thread, or NULL. create: creates it if the thread's process is traced;
+ * entry: for process_at(), which may start to trace the process. */
 static __always_inline struct memory_thread *memory_thread(bool create,
 							   const struct perfx_probe *entry)
 {
@@ -117,7 +117,7 @@ static __always_inline struct memory_thread *memory_thread(bool create,
 	return m;
 }
 
-static __always_inline void lose(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
+static __always_inline void count_lost(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
 {
 	__u32 key = (process < PERFX_MAX_PROCESSES ? process : 0) * PERFX_DOMAINS_MAX +
 		    (domain & (PERFX_DOMAINS_MAX - 1));
@@ -141,7 +141,7 @@ struct block {
 	__u8 flags; /* of the record */
 };
 
-/* Records are written by functions of their own, which are verified once. */
+/* Global functions write the records, so that these are verified once. */
 __weak __noinline int emit_free(struct memory_thread *m, const struct block *block)
 {
 	struct perfx_free *record;
@@ -152,9 +152,9 @@ __weak __noinline int emit_free(struct memory_thread *m, const struct block *blo
 	ring = ring_of(&perfx_memory, m->tid);
 	record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 	if (!record) {
-		/* records that complete a reallocation are no frees */
+		/* records that complete a reallocation are not frees */
 		if (!(block->flags & (PERFX_FREE_RESTORED | PERFX_FREE_SETTLED)))
-			lose(m->process, block->domain, 0, true);
+			count_lost(m->process, block->domain, 0, true);
 		return 0;
 	}
 	record->hdr.size = sizeof(*record);
@@ -186,7 +186,7 @@ __weak __noinline int emit_allocation(struct memory_thread *m, const struct bloc
 	ring = ring_of(&perfx_memory, m->tid);
 	record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 	if (!record) {
-		lose(m->process, block->domain, block->size_bytes, false);
+		count_lost(m->process, block->domain, block->size_bytes, false);
 		return 0;
 	}
 	record->hdr.size = sizeof(*record);
@@ -214,7 +214,8 @@ static __always_inline __s64 draw_distance(__u64 sample_bytes)
 	return (__s64)(sample_bytes * perfx_sample_quantiles[index] / PERFX_SAMPLE_ONE);
 }
 
-/* Is a point of the Poisson process in the next size_bytes of this thread's allocations? */
+/* Returns whether a point of the Poisson process lies in the next size_bytes that this thread
+ * allocates. */
 static __always_inline bool in_sample(struct memory_thread *m, __u32 domain, __u64 size_bytes)
 {
 	__u64 mean = perfx_memory_knobs[domain].sample_bytes;
@@ -228,7 +229,7 @@ static __always_inline bool in_sample(struct memory_thread *m, __u32 domain, __u
 		*until -= (__s64)size_bytes;
 		return false;
 	}
-	/* without memory: what is left of this allocation need not be taken off */
+	/* the process is memoryless: the rest of this allocation need not be subtracted */
 	*until = draw_distance(mean);
 	return true;
 }
@@ -247,14 +248,14 @@ static __always_inline void remember_sampled(struct memory_thread *m, const stru
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-/* Is the free of this block recorded? Forgets a sampled block. */
-static __always_inline bool wants_free(struct memory_thread *m, const struct block *block,
-				       __u32 level)
+/* Returns whether to record the free of this block; a sampled block leaves the sample. */
+static __always_inline bool records_free(struct memory_thread *m, const struct block *block,
+					 __u32 level)
 {
 	struct block_key key = {block->address, m->process, block->domain};
 
-	/* what is called for frees alone has no probe then; of what is called for allocations as
-	 * well they come for nothing */
+	/* with inferred frees, functions that only free have no probe; frees by functions that also
+	 * allocate cost no extra hit */
 	if (level == PERFX_MEMORY_EXACT || level == PERFX_MEMORY_FREES_INFERRED)
 		return true;
 	return level == PERFX_MEMORY_SAMPLED && !bpf_map_delete_elem(&perfx_sampled, &key);
@@ -269,8 +270,8 @@ static __always_inline __u64 read_word(__u64 address)
 	return value;
 }
 
-/* Is the stack of an allocation left out? Then it is the immediate caller alone. */
-static __always_inline bool leaves_out(struct memory_thread *m, __u32 domain, __u64 return_address)
+/* Returns whether to record the immediate caller instead of the whole stack of an allocation. */
+static __always_inline bool omits_stack(struct memory_thread *m, __u32 domain, __u64 return_address)
 {
 	__u32 every = perfx_memory_knobs[domain & (PERFX_DOMAINS_MAX - 1)].stacks_every;
 
@@ -284,13 +285,13 @@ static __always_inline bool leaves_out(struct memory_thread *m, __u32 domain, __
 }
 
 /*
- * The stack of a call that returns. A return probe shows the caller's registers; at an exit site
- * those that the function saved may not be back yet, so it is unwound from there like any other.
+ * Records the stack of a call that returns. At a return probe the registers are the caller's; at an
+ * exit site some may not be restored yet, so the function itself is unwound first.
  */
 static __always_inline void walk_return(struct memory_thread *m, const struct open_call *open,
 					struct pt_regs *ctx, __u32 domain, __u64 ret_addr_sp)
 {
-	if (leaves_out(m, domain, open->return_address))
+	if (omits_stack(m, domain, open->return_address))
 		return;
 	if (PT_REGS_SP(ctx) <= ret_addr_sp && perfx_stacks_by == PERFX_STACKS_UNWIND) {
 		stack_walk(&m->stack, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
@@ -302,10 +303,10 @@ static __always_inline void walk_return(struct memory_thread *m, const struct op
 }
 
 /*
- * Is a call at `ret_addr_sp` inside the open one? If it is deeper on the same stack, and the open
- * call's return address, or the trampoline that replaced it, is still in place. Otherwise the open
- * call was left by an exception or longjmp, and its stack slot is reused. On another stack (a
- * signal handler's) the open call is interrupted; allocations of the handler count as inside it.
+ * Returns whether a call at `ret_addr_sp` is inside the open one: deeper on the same stack, while
+ * the open call's return address, or the trampoline that replaced it, is still in place. Otherwise
+ * an exception or longjmp left the open call, and its stack slot is reused. On another stack (a
+ * signal handler's) the open call is interrupted; allocations by the handler count as inside it.
  */
 static __always_inline bool is_inside(struct open_call *open, __u64 ret_addr_sp)
 {
@@ -316,22 +317,22 @@ static __always_inline bool is_inside(struct open_call *open, __u64 ret_addr_sp)
 	if (!open->ret_addr_sp || open->left)
 		return false;
 	value = read_word(open->ret_addr_sp);
-	/* a function that jumps to another one leaves the trampoline where it is */
+	/* a function that jumps to another one leaves the trampoline in place */
 	if ((!left || open->ret_addr_sp == ret_addr_sp) && value == trampoline_of(task))
 		return true;
 	if (!left && value == open->return_address)
 		return true;
-	/* Or it is returning: the kernel's trampoline saves registers where the return address was
-	 * (arch/x86/kernel/uprobes.c, uretprobe_trampoline), and a signal may arrive there. Should
-	 * it return, that is still its return. */
+	/* It may be returning: the kernel's trampoline saves registers in the slot of the return
+	 * address (arch/x86/kernel/uprobes.c, uretprobe_trampoline), where a signal may interrupt
+	 * it. So a later return from this slot still ends this call. */
 	open->left = 1;
 	return false;
 }
 
-/* Where a call that begins at `ret_addr_sp` is kept. The one that it takes the place of may be
- * returning: a signal arrived in the kernel's trampoline, and the handler calls an allocator. */
-static __always_inline struct open_call *place_of_open(struct memory_thread *m, __u32 domain,
-						       __u64 ret_addr_sp)
+/* The slot for a call that begins at `ret_addr_sp`. The call that it replaces may be returning: a
+ * signal interrupted the kernel's trampoline, and the handler calls an allocator. */
+static __always_inline struct open_call *open_slot(struct memory_thread *m, __u32 domain,
+						   __u64 ret_addr_sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct open_call *open = &m->open[domain & (PERFX_DOMAINS_MAX - 1)];
@@ -360,14 +361,14 @@ static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 
 		       : NULL;
 }
 
-/* Is the block being freed already by an outer call, or by one that jumped here? No probe sees that
- * call return, and its return address may stay in place long after: but then the block is another.
- */
-static __always_inline bool is_handed_on(struct memory_thread *m,
+/* Returns whether an outer call, or one that jumped here, is freeing the block already. No probe
+ * sees that call return, and its return address may stay in place long after, but not with this
+ * block. */
+static __always_inline bool is_forwarded(struct memory_thread *m,
 					 const struct perfx_alloc_probe *alloc_probe, __u64 address,
 					 __u64 ret_addr_sp)
 {
-	struct open_free *outer = &m->handed_on;
+	struct open_free *outer = &m->forwarded;
 
 	if (!outer->address || outer->address != address || ret_addr_sp > outer->ret_addr_sp ||
 	    outer->ret_addr_sp - ret_addr_sp > STACK_SPAN_BYTES)

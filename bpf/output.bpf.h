@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Output of ended calls: the calling-context tree, the records, the overflow sums, and perf events
- * counted during calls.
+ * Output of ended calls: the calling-context tree, records, overflow sums, and perf events that
+ * were counted during calls.
  *
- * A record that finds no room in the ring is added to the overflow sums of its calling context:
- * calls, total and self stay exact whatever the load.
+ * A record for which the ring has no room is added to the overflow sums of its calling context, so
+ * calls, total and self time stay exact under any load.
  */
 #ifndef PERFX_OUTPUT_BPF_H
 #define PERFX_OUTPUT_BPF_H
@@ -46,17 +46,18 @@ static __always_inline struct perfx_context_node *context_node(__u32 context)
 	return bpf_map_lookup_elem(&perfx_contexts, &context);
 }
 
-/* Above its parent's, by which readers know that there are no cycles. 0: the table is full. */
+/* A new id, greater than the parent's, so that readers can rule out cycles. 0: the table is full.
+ */
 static __always_inline __u32 new_context(__u32 parent, __u32 limit)
 {
-	__u32 id = take_free(PERFX_ID_CONTEXT, parent);
+	__u32 id = reuse_id(PERFX_ID_CONTEXT, parent);
 
 	if (id)
 		return id;
 	return perfx_next_context < limit ? __sync_fetch_and_add(&perfx_next_context, 1) : 0;
 }
 
-/* The node's id for a key, made when it is new: then it is t->new_context. 0: the table is full. */
+/* The node of a key; a new one is also t->new_context. 0: the table is full. */
 static __always_inline __u32 context_id(struct thread *t, struct context_key *key, __u32 limit)
 {
 	struct perfx_context_node *node;
@@ -69,7 +70,7 @@ static __always_inline __u32 context_id(struct thread *t, struct context_key *ke
 	node = id ? context_node(id) : NULL;
 	if (!node)
 		return 0;
-	/* described before it can be found; one that loses the race below stays unused */
+	/* filled before it can be found; a node that loses the race below stays unused */
 	node->parent = key->parent;
 	node->process = key->process;
 	node->caller = key->caller;
@@ -113,8 +114,8 @@ __noinline __u32 context_below(struct thread *t, __u32 parent, __u32 function, _
 	return context_id(t, &key, perfx_contexts_max);
 }
 
-/* The Python frame that makes a call, where the innermost frame is a range or there is none; a
- * traced function is called by one itself. */
+/* The Python frame that makes a call, if no traced function is open inside the innermost range: a
+ * traced function has its own Python caller. */
 static __always_inline __u64 caller_of_call(struct thread *t, const struct frame *innermost)
 {
 	if (!perfx_pythons_count || (innermost && !(innermost->entry & FRAME_RANGE)))
@@ -122,7 +123,7 @@ static __always_inline __u64 caller_of_call(struct thread *t, const struct frame
 	return python_caller(&t->caller_code);
 }
 
-/* Is the context that was made or found last for this function's calls, of those by this frame? */
+/* Returns whether the last context of this function belongs to calls by this Python frame. */
 static __always_inline bool is_context_of(__u32 context, __u64 caller, __u32 code)
 {
 	struct perfx_context_node *node;
@@ -133,8 +134,8 @@ static __always_inline bool is_context_of(__u32 context, __u64 caller, __u32 cod
 	return node && node->caller == caller && (!caller || node->caller_code == code);
 }
 
-/* The context of a call of `function` from the uppermost of `callers` frames; where there is none,
- * from `owner` (0: from none), on whichever thread that was called. */
+/* The context of a call of `function` by the innermost of `callers` frames; without frames, by
+ * `owner` (0: none), on any thread. */
 __noinline __u32 context_from(struct thread *t, __u32 function, __u32 owner, __u32 callers)
 {
 	__u32 *last_function, *last_context;
@@ -167,7 +168,7 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 	return context_from(t, function, 0, t->depth);
 }
 
-/* The same for the operation being run, or for the function that runs it. */
+/* The same for the operation that runs, or for the function that runs it. */
 static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function,
 					    __u32 callers)
 {
@@ -176,9 +177,9 @@ static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, _
 }
 
 /*
- * The stack of the first call in t->new_context; registers as stack_walk's. Called at the top of a
- * program, because a walk from where contexts are made would be more calls deep than the kernel
- * allows. So user space may have described the context already: it looks again at the end.
+ * Records the stack of the first call in t->new_context; registers as stack_walk's. Called at the
+ * top of a program, because a walk from context_id() would exceed the kernel's limit of nested
+ * calls. User space may have read the context already, so it reads the stack again at the end.
  */
 __noinline int follow_first_call(struct thread *t, __u64 pc, __u64 sp, __u64 fp, __u32 flags)
 {
@@ -200,11 +201,11 @@ __noinline int follow_first_call(struct thread *t, __u64 pc, __u64 sp, __u64 fp,
 	if (!node || !m || !ring)
 		return 0;
 	stack_walk(&m->stack, pc, sp, fp, flags);
-	/* straight: a context's stack is seldom another's, too */
+	/* without deduplication: contexts seldom share a stack */
 	node->stack = emit_stack(&m->stack, ring, t->process);
 	if (!node->stack)
 		counter_add(PERFX_COUNTER_STACK_FAILURES, 1);
-	/* the walk is not in the span */
+	/* the span does not include the walk */
 	f = frame_at(t, t->depth - 1);
 	if (t->depth && f->context == context)
 		f->start_ns = bpf_ktime_get_ns();
@@ -249,7 +250,7 @@ static __always_inline void overflow_cost(struct perfx_context_node *node,
 	}
 }
 
-/* Counts a run in this context of an object that has not been read yet. */
+/* Counts a run, in this context, of an object that has not been read yet. */
 static __always_inline void add_pending_run(__u32 object_cost, __u32 context)
 {
 	struct perfx_pending_key key = {.object_cost = object_cost, .context = context};
@@ -265,8 +266,8 @@ static __always_inline void add_pending_run(__u32 object_cost, __u32 context)
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-/* The part of a timed call in which its thread was off the CPU. The program may have been preempted
- * since it took the time of the call's end: that is not the call's. */
+/* The part of a timed call in which its thread was off the CPU. Bounded by the duration: a
+ * preemption after the end of the call was timed does not belong to it. */
 static __always_inline __u64 off_cpu_part(const struct thread *t, const struct frame *f,
 					  __u64 duration_ns, __u16 flags)
 {
@@ -275,8 +276,8 @@ static __always_inline __u64 off_cpu_part(const struct thread *t, const struct f
 	return off_cpu_ns < duration_ns ? off_cpu_ns : duration_ns;
 }
 
-/* A call that found no room in the ring. A function of its own, and so is emit(): in each place
- * where calls end, they would make programs take longer to verify than all the rest. */
+/* Adds a call for which the ring had no room. Not inlined, like emit(): inlined at each end of a
+ * call, they would take longer to verify than everything else. */
 __noinline int overflow_add(struct thread *t, const struct frame *f, __u64 duration_ns,
 			    __u64 self_ns, __u16 flags)
 {
@@ -328,7 +329,7 @@ static __always_inline void fill_span(struct perfx_span *span, const struct thre
 	span->object = f->object;
 }
 
-/* The cost of a call with one is in t->outcome. bytes: of the record, a constant. */
+/* A cost, if the call has one, is in t->outcome. bytes: size of the record, a constant. */
 static __always_inline void emit_span(struct thread *t, const struct frame *f, __u32 depth,
 				      __u64 duration_ns, __u64 self_ns, __u16 flags, __u32 bytes)
 {
@@ -360,7 +361,7 @@ static __always_inline void emit_span(struct thread *t, const struct frame *f, _
 	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
 }
 
-/* An ended call: the record, or its sums. */
+/* An ended call: writes its record, or adds it to the overflow sums. */
 __noinline int emit(struct thread *t, const struct frame *f, __u64 duration_ns, __u64 self_ns,
 		    __u16 flags)
 {
@@ -382,7 +383,7 @@ __noinline int emit(struct thread *t, const struct frame *f, __u64 duration_ns, 
 	return 0;
 }
 
-/* A call of `function` that is emitted as it begins: it has no place among the open ones. */
+/* A call of `function` that is emitted as it begins; it is not among the open calls. */
 static __always_inline struct frame *instant_frame(struct thread *t, __u32 function)
 {
 	struct frame *f = &t->instant;
@@ -394,14 +395,14 @@ static __always_inline struct frame *instant_frame(struct thread *t, __u32 funct
 }
 
 /*
- * What is counted during a call beside its time: perf events of the calling thread.
+ * Perf events of the calling thread, counted during calls.
  *
- * An event that is bound to a thread goes with it over processors and stands still while others
- * run, so its difference between entry and exit is the call's own; one that is bound to a processor
- * would count what runs there. The kernel lets a program read an event of the current thread from
- * anywhere in a perf event array (perf_event_read_local): a thread has a slot in it, of
- * PERFX_PERF_EVENTS elements, given by user space. Sums are kept by calling context and never go
- * through the ring: a record costs as much as ever, and nothing is lost.
+ * An event of a thread follows it over CPUs and stops while others run, so its difference between
+ * entry and exit belongs to the call; an event of a CPU would also count other threads. The kernel
+ * lets a program read an event of the current thread from any element of a perf event array
+ * (perf_event_read_local): user space assigns each thread a slot of PERFX_PERF_EVENTS elements.
+ * Sums are kept by calling context and never pass through the ring: records stay small, and no
+ * count is lost.
  */
 
 const volatile bool perfx_perf_enabled = false;
@@ -435,13 +436,13 @@ struct {
 
 struct reading {
 	__u64 values[PERFX_PERF_COUNTERS];
-	/* How long events waited for a counter of the processor, over all events: a call during
-	 * which this grows was not counted all the time. */
+	/* Time that events waited for a hardware counter, summed over events: if this grows during
+	 * a call, a part of the call was not counted. */
 	__u64 waited_ns;
 };
 
 struct perf_thread {
-	__u32 slot; /* 1 + slot; 0: not known */
+	__u32 slot; /* 1 + slot; 0: unknown */
 	__u32 pad;
 	struct reading now;
 	struct reading frames[PERFX_MAX_DEPTH];
@@ -484,7 +485,7 @@ static __always_inline bool read_perf(struct perf_thread *m)
 		if (i >= perfx_perf_events_count)
 			break;
 		if (!read_event(m, i)) {
-			m->slot = 0; /* it has become another thread's */
+			m->slot = 0; /* assigned to another thread meanwhile */
 			return false;
 		}
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What all BPF programs share: configuration, maps, gates, and the conditions under which a probed
- * jump is taken or a waiting tracer records. The maps are weak, so that objects linked together
+ * Shared by all BPF programs: configuration, maps, gates, condition codes of probed jumps, and the
+ * windows in which a waiting tracer records. The maps are weak, so that objects linked together
  * (bpftool gen object) have one of each.
  *
- * Programs of uprobe_multi links are preemptible: state of a thread lives in task storage, never in
- * per-CPU scratch, per-CPU counters are added to atomically, and the stack is the thread's
+ * Programs of uprobe_multi links can be preempted. So state of a thread lives in task storage,
+ * never in per-CPU scratch; counters are added to atomically; programs run on the thread's stack
  * (stay_on_thread_stack).
  */
 #ifndef PERFX_BPF_H
@@ -20,21 +20,22 @@
 #include "perfx_config.h"
 #include "perfx_record.h"
 
-/* On while the capture lasts: probes are attached before and detached after. */
+/* 1 during the recording: probes are attached before it and detached after it. */
 extern volatile __u32 perfx_tracing;
 /* --wait: the program starts and stops the recording (see current_recording_window). */
 extern volatile __u32 perfx_waiting;
 
-/* Always false, which the verifier knows and the compiler does not. */
+/* Always false: a constant to the verifier, a variable to the compiler. */
 extern const volatile bool perfx_never;
 
 /*
- * Begins each program of a uprobe. Since Linux 6.13 a program whose frame is 64 bytes or more has a
- * private stack, one for each CPU, because programs like it are neither preempted nor do they
- * sleep. Those of uprobes are and do: a hit of the next thread on that CPU overwrites what the
- * first one kept there, pointers included, and the kernel then writes where they lead (seen
- * on 6.18). There is no private stack where a program has a tail call (check_max_stack_depth() in
- * kernel/bpf/verifier.c), not even where that is never reached and is removed.
+ * Each program of a uprobe calls this first. Since Linux 6.13 a program whose frame is 64 bytes or
+ * more has a private stack on each CPU, which is safe for programs that are neither preempted nor
+ * sleep. Programs of uprobes are preempted and sleep: a hit by the next thread on that CPU
+ * overwrites the first thread's variables, pointers included, and the kernel then writes to wrong
+ * addresses (seen on 6.18). A program with a tail call has no private stack
+ * (check_max_stack_depth() in kernel/bpf/verifier.c), even if the verifier removes that call as
+ * unreachable.
  */
 static __always_inline void stay_on_thread_stack(void *ctx)
 {
@@ -42,15 +43,15 @@ static __always_inline void stay_on_thread_stack(void *ctx)
 		bpf_tail_call(ctx, NULL, 0);
 }
 
-/* A step of repeat(); other than 0: it was the last. */
+/* A step of repeat(); a result other than 0 ends the loop. */
 typedef long repeat_step(__u32 i, void *ctx);
 
 enum bpf_func_id___loop { BPF_FUNC_loop___loop = 181 };
 
 /*
- * At most `count` steps, which share *ctx, a structure on the stack. The verifier follows a step of
- * bpf_loop (Linux 5.17) once, one of a loop each time around, and all programs are verified
- * whenever recording starts. Where one is called in a loop, the kernel makes it a loop again.
+ * Makes at most `count` steps, which share *ctx, a structure on the stack. The verifier walks a
+ * step of bpf_loop (Linux 5.17) once, but the body of a loop once per iteration, and all programs
+ * are verified whenever recording starts.
  */
 static __always_inline void repeat(__u32 count, repeat_step *step, void *ctx)
 {
@@ -64,10 +65,9 @@ static __always_inline void repeat(__u32 count, repeat_step *step, void *ctx)
 }
 
 /*
- * What a map keeps of a task, made if there is none; NULL: no memory. The kernel has one or two of
- * such a size ready on each CPU, and an allocation asks for the next one to be made, in an
- * interrupt that may come too late for the allocation after it: that finds none, but its next try
- * does.
+ * A task's value in a task storage map, which is created if absent; NULL: no memory. The kernel
+ * keeps one or two free objects of each size on each CPU and refills them in an interrupt. If that
+ * is late, an allocation fails, and the next try succeeds.
  */
 #define TASK_STORAGE_TRIES 4
 #define task_storage_make(map, task)                                                  \
@@ -79,30 +79,30 @@ static __always_inline void repeat(__u32 count, repeat_step *step, void *ctx)
 		_made;                                                                \
 	})
 
-/* Next free indices. User space sets the first process indices before it starts. */
+/* Next free indices. User space assigns the first process indices before the recording starts. */
 extern volatile __u32 perfx_next_process;
-/* An index that adopt_process() took and did not use, for the next adoption; 0: none. */
+/* An index that adopt_process() reserved and did not use, for the next adoption; 0: none. */
 extern volatile __u32 perfx_spare_process;
 extern volatile __u32 perfx_next_context;
 extern volatile __u32 perfx_gates_turned; /* PERFX_GATE_OPENS */
 extern volatile __u32 perfx_next_function;
 
-/* Wake the reader when this much is waiting in a ring; it also drains by the clock. */
+/* Wake the reader when a ring holds this many bytes; it also reads all rings periodically. */
 extern const volatile __u32 perfx_wake_bytes;
-/* Return probes are made by session links. */
+/* Return probes belong to session links. */
 extern const volatile bool perfx_sessions;
-/* Each link is a perf event of many probes, which have their cookies as arguments: cookie_of(). */
+/* Each link is a perf event of many probes, whose cookies are arguments: see cookie_of(). */
 extern const volatile bool perfx_cookie_arguments;
 /* Number of entries of perfx_contexts. */
 extern const volatile __u32 perfx_contexts_max;
 extern const volatile __u32 perfx_probes_max;
 
-/* How many rings a kind of records has, less one: a power of two, less one. */
+/* Number of rings of a kind of records, a power of two, minus one. */
 extern const volatile __u32 perfx_rings_mask;
 
-/* A producer holds the lock of a ring while it reserves: with one ring for all, threads on many
- * CPUs wait for each other. A thread's records all go by the same one, so they keep their order;
- * the reader brings those of different threads together by time. */
+/* A producer locks a ring to reserve space: threads on many CPUs would contend for a single ring.
+ * All records of a thread go through one ring, which keeps their order; the reader merges rings by
+ * time. */
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* user space: --ring-size */
@@ -115,8 +115,7 @@ struct {
 	__array(values, struct ring);
 } perfx_spans __weak SEC(".maps");
 
-/* The ring of a thread. Threads of a pool are numbered one after the other, and so share as few as
- * can be. */
+/* The ring of a thread. Threads of a pool have consecutive ids, so they spread over all rings. */
 static __always_inline void *ring_of(void *rings, __u32 tid)
 {
 	__u32 index = tid & perfx_rings_mask & (PERFX_MAX_RINGS - 1);
@@ -124,14 +123,13 @@ static __always_inline void *ring_of(void *rings, __u32 tid)
 	return bpf_map_lookup_elem(rings, &index);
 }
 
-/* Process events have a ring of their own, which spans cannot fill. */
+/* Process events: a ring that spans cannot fill. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, PERFX_CONTROL_RING_BYTES);
 } perfx_control __weak SEC(".maps");
 
-/* The traced processes. Kept in the kernel at fork, so that children are exact from their
- * first instruction. */
+/* The traced processes. A BPF program adds a child at fork, so its first instruction is traced. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PERFX_MAX_PROCESSES);
@@ -159,7 +157,7 @@ static __always_inline struct perfx_traced_process *traced_process_of(__u32 tgid
 	return bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
 }
 
-/* The process of a thread, if it is traced and lives. */
+/* The process of a thread; NULL if it is not traced or has ended. */
 static __always_inline struct perfx_traced_process *traced_of(struct task_struct *task)
 {
 	struct perfx_traced_process *traced = traced_process_of(task->tgid);
@@ -183,8 +181,8 @@ struct {
 	__type(value, __u64);
 } perfx_gates __weak SEC(".maps");
 
-/* Hits by threads of traced processes: of all probes on the first CPU, then on the next. An array
- * for each CPU would take 10 ms to make, and a system call for each probe to read. */
+/* Hits by threads of traced processes: counts of all probes on CPU 0, then on CPU 1, and so on. A
+ * per-CPU array would take 10 ms to create, and a system call per probe to read. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* user space: perfx_probes_max for each CPU */
@@ -209,8 +207,8 @@ static __always_inline void counter_add(enum perfx_counter which, __u64 n)
 		__sync_fetch_and_add(count, n);
 }
 
-/* The sums of a key in a SUM_MAP, made if it is new. `none` is a record with the key and sums of 0.
- * NULL: no room. */
+/* The sums of a key in a SUM_MAP, added if the key is new. `none`: a record with the key, all sums
+ * 0. NULL: the map is full. */
 static __always_inline void *sums_get(void *map, const void *none)
 {
 	struct perfx_sum_key key = ((const struct perfx_sums *)none)->key;
@@ -242,12 +240,12 @@ struct {
 	__type(value, struct perfx_free_ids);
 } perfx_free_ids __weak SEC(".maps");
 
-/* Each failure is another CPU's success. */
+/* A try fails only if another CPU's succeeds. */
 #define FREE_TRIES 16
 
-/* The next index of a kind (enum perfx_id_kind) that was given back, if it is above another; 0: it
- * is not, or there is none. Not static: the verifier walks it once. */
-__weak __noinline __u32 take_free(__u32 kind, __u32 above)
+/* The next returned index of a kind (enum perfx_id_kind), if it is greater than `above`; otherwise
+ * 0. A global function: the verifier walks it once. */
+__weak __noinline __u32 reuse_id(__u32 kind, __u32 above)
 {
 	struct perfx_free_ids *ids = bpf_map_lookup_elem(&perfx_free_ids, &kind);
 	__u32 taken, id;
@@ -267,10 +265,10 @@ __weak __noinline __u32 take_free(__u32 kind, __u32 above)
 	return 0;
 }
 
-/* An index for a new process; 0: none is left, so the process cannot be traced. */
+/* An index for a new process; 0: no index is left, so the process is not traced. */
 static __always_inline __u32 new_process(void)
 {
-	__u32 process = take_free(PERFX_ID_PROCESS, 0);
+	__u32 process = reuse_id(PERFX_ID_PROCESS, 0);
 
 	if (process)
 		return process;
@@ -282,7 +280,7 @@ static __always_inline __u32 new_process(void)
 
 #define EEXIST 17 /* errno.h */
 
-/* A PROCESS record and its strings: comm and an empty command line. */
+/* A PROCESS record with its strings: comm and an empty command line. */
 struct adopted {
 	struct perfx_process process;
 	char comm[16];
@@ -311,9 +309,8 @@ static __always_inline void emit_adopted(struct task_struct *task, __u32 process
 }
 
 /*
- * -a: starts tracing the current process, which has hit a probe with PERFX_PROBE_F_ADOPTS. A BPF
- * program does this because the process may end before user space reads the event of its mapping.
- * 0: there is no room for another process.
+ * -a: starts to trace the current process, which has hit a probe with PERFX_PROBE_F_ADOPTS. Done
+ * here because the process may end before user space reads the event of its mapping. 0: no room.
  */
 __weak __noinline int adopt_process(void)
 {
@@ -338,8 +335,8 @@ __weak __noinline int adopt_process(void)
 	return err == -EEXIST;
 }
 
-/* The current thread's process if it is traced; NULL: it is not. entry: the entry probe that was
- * hit, which may start tracing the process; NULL at other sites. */
+/* The current thread's process; NULL if it is not traced. entry: the entry probe that was hit,
+ * which may start to trace the process; NULL at other sites. */
 static __always_inline struct perfx_traced_process *process_at(const struct perfx_probe *entry)
 {
 	__u32 tgid = current_tgid();
@@ -355,10 +352,10 @@ static __always_inline struct perfx_probe *probe_of(__u32 index)
 	return bpf_map_lookup_elem(&perfx_probes, &index);
 }
 
-/* The cookie of the probe that was hit. A perf event of many probes has a single attach cookie, so
- * each of these probes has its own cookie as its first argument, a constant
- * (user/attach/perf_links.c). The kernel leaves the probe's address in the thread's utask at entry
- * and return probes (uprobe_dispatcher(), kernel/trace/trace_uprobe.c). */
+/* The cookie of the probe that was hit. A perf event of many probes has one attach cookie, so each
+ * of its probes has its own cookie as a constant first argument (user/attach/perf_links.c). The
+ * kernel stores the probe's address in the thread's utask (uprobe_dispatcher(),
+ * kernel/trace/trace_uprobe.c). */
 static __always_inline __u64 cookie_of(void *ctx)
 {
 	struct uprobe_dispatch_data *data;
@@ -371,8 +368,8 @@ static __always_inline __u64 cookie_of(void *ctx)
 	return cookie;
 }
 
-/* The program of a link whose gate opens notes here the value of perfx_gates_turned that it read,
- * for the program of the old link at the same hit. */
+/* The value of perfx_gates_turned that the program of a new link read, for the program of the old
+ * link at the same hit. */
 struct gate_turn {
 	__u64 thread, ip;
 	__u64 turned;
@@ -385,9 +382,9 @@ struct {
 	__type(value, struct gate_turn);
 } perfx_gate_turns __weak SEC(".maps");
 
-/* Have the gates turned for this hit? The kernel calls the newest link first, whose gate opens. The
- * old link uses the value that the new one read, so that a hit during which the gates turn counts
- * once. */
+/* Returns whether the gates have turned for this hit. The kernel calls the newest link first, whose
+ * gate opens. The old link reuses the value that the new one read, so that a hit counts once even
+ * if the gates turn during it. */
 static __noinline bool gates_turned(__u64 ip, bool opens)
 {
 	__u32 key = 0, turned = perfx_gates_turned;
@@ -403,7 +400,7 @@ static __noinline bool gates_turned(__u64 ip, bool opens)
 	return turned;
 }
 
-/* Is all that belongs together attached? Then *index is the probe's. */
+/* Returns whether all probes that belong together are attached; *index is the index of this one. */
 static __always_inline bool gate_open(void *ctx, __u32 *index)
 {
 	__u64 cookie = cookie_of(ctx);
@@ -429,7 +426,7 @@ static __always_inline void count_hit(__u32 index)
 		__sync_fetch_and_add(hits, 1);
 }
 
-/* Reader's wake-up: asked for at every 32nd record of a thread. */
+/* Decides at every 32nd record of a thread whether to wake the reader. */
 static __always_inline __u64 wake_flags(void *ring, __u32 *records)
 {
 	if (++*records & 31)
@@ -481,7 +478,7 @@ static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
 	return condition & 1 ? !holds : holds;
 }
 #else
-/* Sites are chosen for x86-64 only so far; elsewhere functions are timed by return probe. */
+/* Exit sites exist on x86-64 only so far; elsewhere return probes time functions. */
 static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
 {
 	return true;
@@ -489,29 +486,28 @@ static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
 #endif
 
 /*
- * What a waiting tracer records: from perfx_trace_start to perfx_trace_stop, and again. It records
- * while at least one traced process has said start. The tracer turns nothing on or off itself, so
- * recording begins with the instruction after the marker.
+ * Recording windows of --wait: each lasts from perfx_trace_start to perfx_trace_stop. The tracer
+ * records while at least one traced process is between the two. The program itself switches
+ * recording on, so it begins with the instruction after the marker.
  *
- * Calls that were open when a window closed are not known to have gone on: a thread that is met in
- * a later window begins anew, as if it had just been attached to.
+ * A thread that hits a probe in a later window starts with no open calls, as after attaching:
+ * whether its calls ended between the windows is unknown.
  */
 
-/* Whose start and stop count: one word, so that there is no moment between the first open window
- * and its number. Low half: processes that have said start and not stop, high half: the window's
- * number, also without --wait: a thread begins anew where user space makes it larger
+/* One word, so that both halves change at once. Low half: processes between start and stop. High
+ * half: the window's number; without --wait, user space increments it to make threads start anew
  * (tracer__observe). */
 extern volatile __u64 perfx_recording_windows;
 #define RECORDING_WINDOW_NUMBER(windows) ((__u32)((windows) >> 32))
 #define RECORDING_WINDOW_OPEN(windows)	 ((__u32)(windows))
 
-/* When the last window opened, and how long all were that have closed. */
+/* Opening time of the last window, and total length of all closed ones. */
 extern volatile __u64 perfx_window_opened_ns, perfx_windows_ns;
 
-/* Each failure is another thread's success: there are not so many at once. */
+/* A try fails only if another thread's succeeds: fewer threads than this collide. */
 #define WINDOW_TRIES 64
 
-/* Number of the window that is open, or was last. */
+/* Number of the open window, or of the last one. */
 static __always_inline __u32 current_recording_window(void)
 {
 	return RECORDING_WINDOW_NUMBER(perfx_recording_windows);
@@ -547,10 +543,10 @@ static __always_inline void emit_recording_window(__u32 process, __u64 time_ns, 
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 
-/* One process more or less, unless another thread changes the number meanwhile. Returns whether it
- * did it. The record of a window that ends may come after that of the next one, but not its time,
- * which is taken before the exchange. Not static: the verifier walks it once, and not in each turn
- * of the loop below. */
+/* Adds n to the number of recording processes; returns 0 if another thread changed it meanwhile.
+ * The record of a window's end may follow that of the next window, but its time does not: it is
+ * read before the exchange. A global function: the verifier walks it once, not in each iteration
+ * below. */
 __weak __noinline int recording_windows_try(__u32 process, __s32 n)
 {
 	__u64 before = perfx_recording_windows, time_ns = bpf_ktime_get_ns(), after;
@@ -578,8 +574,8 @@ __weak __noinline int recording_windows_add(__u32 process, __s32 n)
 	return 0;
 }
 
-/* The process is counted before it is marked, and unmarked before it is uncounted: a thread that
- * finds the mark records. */
+/* The mark is set after the process is counted, and cleared before it is uncounted, because a
+ * thread that finds the mark records. */
 static __always_inline void recording_window_open(struct perfx_traced_process *traced)
 {
 	if (traced->recording)
@@ -589,14 +585,14 @@ static __always_inline void recording_window_open(struct perfx_traced_process *t
 		recording_windows_add(traced->process, -1);
 }
 
-/* Also when the process ends, or becomes another program. */
+/* At perfx_trace_stop, at the process's end and at exec. */
 static __always_inline void recording_window_close(struct perfx_traced_process *traced)
 {
 	if (traced->recording && __sync_lock_test_and_set(&traced->recording, 0))
 		recording_windows_add(traced->process, -1);
 }
 
-/* The integer arguments of a hit, from 1, as programs number them. */
+/* The integer arguments of a hit, numbered from 1 as in cost programs. */
 static __always_inline void read_arguments(__u64 arguments[8], struct pt_regs *ctx)
 {
 	arguments[1] = PT_REGS_PARM1(ctx);
@@ -605,7 +601,7 @@ static __always_inline void read_arguments(__u64 arguments[8], struct pt_regs *c
 	arguments[4] = PT_REGS_PARM4(ctx);
 	arguments[5] = PT_REGS_PARM5(ctx);
 	arguments[6] = PT_REGS_PARM6(ctx);
-	arguments[7] = PT_REGS_RC(ctx); /* where a first instruction may have put one */
+	arguments[7] = PT_REGS_RC(ctx); /* a first instruction may have moved one there */
 }
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Annotations: ranges that programs mark by calling functions for that (NVTX, ROCTX, ITT, perfx.h,
- * PyTorch's record_function), and values and blocks that they announce by perfx.h.
+ * Annotations: ranges that programs mark with function calls (NVTX, ROCTX, ITT, perfx.h, PyTorch's
+ * record_function), and values and blocks that they report with perfx.h.
  *
  * A range is a frame among its thread's open calls, with the id of its name as function, so calls
- * and ranges have one hierarchy and one account. It has no place on the program's stack, and ends
- * when the program ends it: not when a call around it returns, nor when one is unwound. What a
- * program pops it has pushed on that thread and by the same library; otherwise the pop is counted
- * and nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread
- * may end are in a table and on no stack.
+ * and ranges form one hierarchy and one account. It is not on the program's stack and ends only
+ * when the program ends it, not when a call around it returns or is unwound. A pop ends the last
+ * range that the same thread and library pushed; without one the pop is counted and ends nothing.
+ * PyTorch's ranges end with their object, in any order. Ranges that any thread may end are in a
+ * table, not on a stack.
  *
- * For tasks that take turns on a thread (asyncio) the program names a range across threads as the
- * parent of another: that one is charged with its time, whatever is on the stack.
+ * For tasks that share a thread (asyncio) a program can name a started range as the parent of
+ * another: the parent is charged with its time, independent of the stack.
  */
 #ifndef PERFX_RANGES_BPF_H
 #define PERFX_RANGES_BPF_H
@@ -19,11 +19,11 @@
 #include "frames.bpf.h"
 #include "memory.bpf.h"
 
-/* The program may wait for a page of the target: a literal that has not been touched yet is not in
- * memory, and reading it without faults is refused. */
+/* The BPF program may sleep until a page of the target is read: a string literal that the program
+ * has not accessed yet is not in memory, and a read without page faults fails. */
 const volatile bool perfx_annotations_sleep = false;
 
-/* Text up to a NUL, or to the room there is. */
+/* Reads text up to a NUL, or as much as fits. */
 static __always_inline bool read_text(struct thread *t, __u64 address)
 {
 	t->unread = address;
@@ -31,12 +31,12 @@ static __always_inline bool read_text(struct thread *t, __u64 address)
 	       bpf_probe_read_user_str(t->name.text, PERFX_NAME_BYTES + 2, (void *)address) >= 0;
 }
 
-/* Text of a known length. A NUL in it ends it. */
+/* Reads text of a known length; a NUL ends it. */
 static __always_inline bool read_bytes(struct thread *t, __u64 address, __u64 length)
 {
 	__u32 bytes = length > PERFX_NAME_BYTES + 1 ? PERFX_NAME_BYTES + 1 : length;
 
-	/* no string has as many bytes: what is read is none */
+	/* too long for a string: not one */
 	if (length >> 40)
 		return false;
 	barrier_var(bytes);
@@ -56,7 +56,7 @@ static __always_inline __u64 read_word_at(__u64 address)
 	return word;
 }
 
-/* nvtxEventAttributes_t (nvToolsExt.h, versions 2 and 3): what its message is, and where. */
+/* nvtxEventAttributes_t (nvToolsExt.h, versions 2 and 3): offsets of its message and its type. */
 #define NVTX_MESSAGE_TYPE  32
 #define NVTX_MESSAGE	   40
 #define NVTX_MESSAGE_ASCII 1
@@ -92,8 +92,8 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_ann
 	}
 }
 
-/* Reads a mark's name into t->name. t->vm.arguments are the marking function's. 0: it cannot be
- * read, perhaps because t->unread is not in memory. */
+/* Reads a mark's name into t->name. t->vm.arguments are the marking function's. 0: unreadable,
+ * perhaps because the page of t->unread is not in memory. */
 __noinline int read_mark_name(struct thread *t, const struct perfx_annotation *annotation)
 {
 	if (!t || !annotation)
@@ -109,7 +109,7 @@ __noinline int read_mark_name(struct thread *t, const struct perfx_annotation *a
 	return 1;
 }
 
-/* As name_id, of the current thread: ranges are no goroutine's. */
+/* As name_id, for the current thread: ranges do not belong to goroutines. */
 __noinline int name_id_of_thread(void)
 {
 	return name_id(bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0));
@@ -124,8 +124,8 @@ static __always_inline __u32 name_of_unreadable(struct thread *t,
 	return name_id_of_thread();
 }
 
-/* Brings the pages of what could not be read into memory. In no function of its own: a kernel that
- * may not sleep here refuses to call one that might. */
+/* Reads the pages of t->unread into memory. Inlined: a program that may not sleep is refused if it
+ * calls a function that may. */
 static __always_inline void touch(const struct thread *t)
 {
 	__u64 address = t->unread;
@@ -143,8 +143,8 @@ SUM_MAP(overflow_values, PERFX_MAX_NAMES);
 #define DOUBLE_FRACTION 52
 #define DOUBLE_BIAS	1023
 
-/* The whole number that a double is, up to 2^53: BPF has no floating point, so of others no sum is
- * kept here. */
+/* Converts a double that is a whole number up to 2^53; false: it is another. BPF has no floating
+ * point, so other numbers are not summed here. */
 static __always_inline bool whole_number(__u64 bits, __s64 *number)
 {
 	__u64 fraction = bits & ((1ull << DOUBLE_FRACTION) - 1);
@@ -164,8 +164,8 @@ static __always_inline bool whole_number(__u64 bits, __s64 *number)
 	return true;
 }
 
-/* A value that finds no room in the ring. */
-static __always_inline void lose_value(struct thread *t, __u32 value, __u64 bits, bool added)
+/* Adds a value for which the ring has no room. */
+static __always_inline void overflow_value(struct thread *t, __u32 value, __u64 bits, bool added)
 {
 	const struct perfx_overflow_values none = {.process = t->process, .value = value};
 	struct perfx_overflow_values *lost;
@@ -198,7 +198,7 @@ __noinline int emit_value(struct thread *t, __u32 value, __u64 bits, __u32 flags
 	ring = ring_of(&perfx_spans, t->tid);
 	record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 	if (!record) {
-		lose_value(t, value, bits, flags & PERFX_USER_VALUE_ADDED);
+		overflow_value(t, value, bits, flags & PERFX_USER_VALUE_ADDED);
 		return 0;
 	}
 	record->hdr.size = sizeof(*record);
@@ -214,7 +214,8 @@ __noinline int emit_value(struct thread *t, __u32 value, __u64 bits, __u32 flags
 	return 0;
 }
 
-/* Two allocators may know a block by the same address: a pool, and what divides its blocks. */
+/* Two allocators may use the same address for a block: a pool, and an allocator that divides its
+ * blocks. */
 #define ALLOCATOR_SHIFT 53
 
 /* t->vm has the marker's registers but for the frame pointer. */
@@ -239,7 +240,7 @@ __noinline int emit_block(struct thread *t, const struct perfx_annotation *annot
 	ret_addr_sp = t->vm.ret_addr_sp;
 	block.size_bytes = t->vm.arguments[annotation->size_arg & 7];
 	return_address = read_word(ret_addr_sp);
-	if (!leaves_out(m, PERFX_DOMAIN_USER, return_address))
+	if (!omits_stack(m, PERFX_DOMAIN_USER, return_address))
 		stack_walk(&m->stack, return_address, ret_addr_sp + 8, fp, 0);
 	emit_allocation(m, &block, ret_addr_sp);
 	return 0;
@@ -279,7 +280,8 @@ struct {
 	__type(value, struct perfx_started);
 } perfx_started SEC(".maps");
 
-/* In frame.ret_addr_sp, above all addresses: beside it a key, or that it is one of a stack. */
+/* Bits in frame.ret_addr_sp of a range, above all addresses; the rest is its key, if not STACKED.
+ */
 #define RANGE_SP	 (1ull << 63)
 #define RANGE_STACKED	 (RANGE_SP | 1ull << 62)
 #define STARTED_NAMELESS (1ull << 63)
@@ -324,8 +326,7 @@ __noinline int find_range(struct thread *t, __u64 ret_addr_sp, __u32 source)
 	return t->kept;
 }
 
-/* Takes out a frame that will not end, as if it had never been: it stays an entry without end.
- */
+/* Removes a frame that will not end: its call stays an entry without an end. */
 __noinline int forget_frame(struct thread *t, __u32 index)
 {
 	if (!t || index >= t->depth || index >= PERFX_MAX_DEPTH)
@@ -358,7 +359,7 @@ __noinline int context_of_range(struct thread *t, __u32 function)
 	return context_of_call(t, function);
 }
 
-/* A range that belongs to this one has lasted so long. */
+/* Charges the parent of a range with the range's duration. */
 __noinline int charge_range(struct thread *t, __u64 id, __u64 duration_ns)
 {
 	struct perfx_started *parent = t && id ? started_of(t, id) : NULL;
@@ -379,8 +380,8 @@ static __always_inline bool is_optimizer_step(const char *name)
 	return true;
 }
 
-/* PyTorch names the step of every optimizer of a class in the same way: a hash of the address of
- * the one whose range begins, whose name was read last. 0: not known, or another range. */
+/* Distinguishes optimizers of a class, whose steps PyTorch gives the same name: a hash of the
+ * address of the optimizer whose range begins. 0: unknown, or another range. */
 static __always_inline __u16 optimizer_of(struct thread *t, __u32 source)
 {
 	__u64 object;
@@ -391,7 +392,7 @@ static __always_inline __u16 optimizer_of(struct thread *t, __u32 source)
 	return object ? (__u16)(mix(0, object) >> 16) ?: 1 : 0;
 }
 
-/* A call of which only the beginning is emitted. */
+/* Emits a call of which only the beginning is known. */
 __noinline int emit_instant(struct thread *t, __u32 function)
 {
 	struct frame *f;
@@ -406,8 +407,8 @@ __noinline int emit_instant(struct thread *t, __u32 function)
 	return 0;
 }
 
-/* Opens a frame of `function`; where there is no room its end will be left out too. Returns whether
- * there was. */
+/* Opens a frame of `function`; without room its end will be skipped too. Returns whether there was
+ * room. */
 __noinline int open_range(struct thread *t, const struct perfx_annotation *annotation,
 			  __u32 function, __u64 ret_addr_sp, __u32 entry)
 {
@@ -464,8 +465,8 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_annot
 	end_range(t, index - 1, now, cost_ns);
 }
 
-/* Has not said its id, or has none as long as no tool gives it one (NVTX): then the last that was
- * started is the first that stops. */
+/* An id for a started range without one (NVTX without a tool): the last range started is the first
+ * to stop. */
 static __always_inline __u64 id_of_nameless(struct perfx_traced_process *traced, bool starts)
 {
 	__u32 n;
@@ -481,8 +482,9 @@ static __always_inline __u64 id_of_nameless(struct perfx_traced_process *traced,
 	return STARTED_NAMELESS | (n - 1);
 }
 
-/* t->start_function begins, as `id`; its parent is t->within, if the program has named one. Not
- * inlined: the kernel allows 512 bytes of stack for a whole chain of calls, and this ends one. */
+/* Starts range `id` of t->start_function; its parent is t->within, if the program named one. Not
+ * inlined: the kernel allows 512 bytes of stack for a whole chain of calls, and this is its last.
+ */
 static __noinline int start_async(struct thread *t, __u32 source, __u64 id)
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
@@ -537,8 +539,9 @@ static __always_inline void stop_async(struct thread *t, __u32 source, __u64 id,
 	t->tid = tid;
 }
 
-/* Is a hit for us? The constructor of an object that BEGIN's function makes is not. */
-static __always_inline bool concerns(struct thread *t, const struct perfx_annotation *annotation)
+/* Returns whether a hit marks something. The constructor of an object that BEGIN's function creates
+ * does not. */
+static __always_inline bool is_relevant(struct thread *t, const struct perfx_annotation *annotation)
 {
 	__u64 tag = t->vm.arguments[annotation->tag_arg & 7];
 
@@ -548,7 +551,7 @@ static __always_inline bool concerns(struct thread *t, const struct perfx_annota
 	       !(frame_at(t, t->depth - 1)->entry & FRAME_PENDING);
 }
 
-static __always_inline bool begins(__u8 action)
+static __always_inline bool begins_range(__u8 action)
 {
 	return action == PERFX_ANNOTATION_PUSH || action == PERFX_ANNOTATION_BEGIN ||
 	       action == PERFX_ANNOTATION_OPEN || action == PERFX_ANNOTATION_START ||
@@ -556,14 +559,14 @@ static __always_inline bool begins(__u8 action)
 	       action == PERFX_ANNOTATION_INSTANT;
 }
 
-/* Has a name, and emits a record that is no range. */
-static __always_inline bool emits(__u8 action)
+/* Returns whether a mark has a name and emits a record that is not a range. */
+static __always_inline bool emits_record(__u8 action)
 {
 	return action == PERFX_ANNOTATION_SET || action == PERFX_ANNOTATION_ADD ||
 	       action == PERFX_ANNOTATION_ALLOCATED || action == PERFX_ANNOTATION_FREED;
 }
 
-/* What is opened under a key that an open range has: the end of that one was not seen. */
+/* Drops the open range with a key that another range now uses: its end was not seen. */
 static __always_inline void forget_key(struct thread *t, __u64 ret_addr_sp)
 {
 	__u32 index = t->ranges ? find_range(t, ret_addr_sp, 0) : 0;
@@ -595,7 +598,7 @@ static long kind_step(__u32 i, void *ctx)
 	return search->found;
 }
 
-/* Does the operation of this kind multiply? `view` is the address of length and pointer. */
+/* Returns whether an operation of this kind multiplies. view: address of its length and pointer. */
 __noinline int multiplies(struct thread *t, __u64 view)
 {
 	__u64 length = read_word_at(view), text = read_word_at(view + 8);
@@ -611,7 +614,7 @@ __noinline int multiplies(struct thread *t, __u64 view)
 	return search.found;
 }
 
-/* If the call that was opened last is an operation that multiplies, its FLOPs are pending. */
+/* Marks the FLOPs of the last opened call as pending if it is an operation that multiplies. */
 static __always_inline void await_flops(struct thread *t, const struct perfx_annotation *annotation)
 {
 	__u64 view = t->vm.arguments[annotation->text_arg & 7] + annotation->text_offset + 16;
@@ -623,8 +626,8 @@ static __always_inline void await_flops(struct thread *t, const struct perfx_ann
 	t->pending_flops = depth;
 }
 
-/* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
- * name is not to be emitted. 0: there is no room for one more. */
+/* The id of a mark's name, which all ranges of this name have as function; `own` if the name is not
+ * to be emitted. 0: no room for another name. */
 static __always_inline __u32 id_of_annotation(struct thread *t,
 					      const struct perfx_annotation *annotation, __u32 own)
 {
@@ -652,8 +655,8 @@ static __always_inline void annotation_begins(struct thread *t,
 	__u64 ret_addr_sp = t->vm.ret_addr_sp, key = t->vm.arguments[annotation->key_arg & 7];
 
 	t->within = annotation->within_arg ? t->vm.arguments[annotation->within_arg & 7] : 0;
-	/* the marking function may be traced itself: what lies at `ret_addr_sp` is alive */
-	make_way(t, ret_addr_sp - 8);
+	/* the marking function may itself be traced: its frame, at `ret_addr_sp`, is alive */
+	drop_left_frames(t, ret_addr_sp - 8);
 	switch (annotation->action) {
 	case PERFX_ANNOTATION_PUSH:
 		open_range(t, annotation, function, RANGE_STACKED, index | FRAME_RANGE);
@@ -677,7 +680,7 @@ static __always_inline void annotation_begins(struct thread *t,
 	case PERFX_ANNOTATION_START_ID:
 		t->start_function = function;
 		t->start_ns = bpf_ktime_get_ns();
-		/* one whose exits are not known gives no id either */
+		/* a function whose exits are unknown returns no id either */
 		if (annotation->action == PERFX_ANNOTATION_START_ID)
 			start_async(t, annotation->source, annotation->key_arg ? key : 0);
 		break;
@@ -711,8 +714,8 @@ static __always_inline void annotation_ends(struct thread *t,
 	}
 }
 
-/* The range that is pending since the marking function at `ret_addr_sp` began has an object now,
- * whose address is its key. */
+/* The marking function at `ret_addr_sp` has created the object of its pending range: the object's
+ * address becomes the range's key. */
 static __always_inline void settle_pending(struct thread *t,
 					   const struct perfx_annotation *annotation,
 					   __u64 ret_addr_sp)
@@ -765,9 +768,10 @@ static __always_inline struct perfx_annotation *mark_of(const struct perfx_probe
 	return bpf_map_lookup_elem(&perfx_annotations, &index);
 }
 
-/* What a waiting tracer records begins or ends here. Returns whether a record was emitted. */
-static __always_inline bool turned(const struct perfx_probe *probe,
-				   const struct perfx_annotation *annotation, __u32 index)
+/* Opens or closes the recording window of a waiting tracer. Returns whether the mark is one of
+ * these. */
+static __always_inline bool turn_recording(const struct perfx_probe *probe,
+					   const struct perfx_annotation *annotation, __u32 index)
 {
 	struct perfx_traced_process *traced;
 
@@ -785,7 +789,8 @@ static __always_inline bool turned(const struct perfx_probe *probe,
 	return true;
 }
 
-/* As follow_first_call. A USDT probe may be anywhere in a function; others are at its entry. */
+/* As follow_first_call. A USDT probe may be at any instruction of a function; others are at its
+ * entry. */
 static __always_inline void follow_first_mark(struct thread *t,
 					      const struct perfx_annotation *annotation,
 					      struct pt_regs *ctx)
@@ -804,10 +809,10 @@ static __always_inline void annotation_entered(struct pt_regs *ctx, const struct
 					       __u32 index)
 {
 	__u64 now = bpf_ktime_get_ns();
-	bool opens = begins(annotation->action);
-	/* what it stops may have been started by another thread */
-	bool creates =
-		opens || emits(annotation->action) || annotation->action == PERFX_ANNOTATION_STOP;
+	bool opens = begins_range(annotation->action);
+	/* another thread may have started the range that it stops */
+	bool creates = opens || emits_record(annotation->action) ||
+		       annotation->action == PERFX_ANNOTATION_STOP;
 	struct thread *t =
 		thread_find(creates ? probe : NULL, annotation->action != PERFX_ANNOTATION_END);
 	__u32 id;
@@ -815,14 +820,14 @@ static __always_inline void annotation_entered(struct pt_regs *ctx, const struct
 	if (!t)
 		return;
 	count_hit(index);
-	take_arguments(t, ctx);
-	if (!concerns(t, annotation)) {
+	save_arguments(t, ctx);
+	if (!is_relevant(t, annotation)) {
 		if (opens)
 			counter_add(PERFX_COUNTER_REPEATS, 1);
-	} else if (opens || emits(annotation->action)) {
+	} else if (opens || emits_record(annotation->action)) {
 		id = annotation->text ? id_of_annotation(t, annotation, probe->function)
 				      : probe->function;
-		/* here, because the kernel allows 512 bytes of stack for a whole chain of calls */
+		/* called here: the kernel allows 512 bytes of stack for a whole chain of calls */
 		t->optimizer = optimizer_of(t, annotation->source);
 		if (id && opens)
 			annotation_begins(t, annotation, id, index,
@@ -836,7 +841,7 @@ static __always_inline void annotation_entered(struct pt_regs *ctx, const struct
 		follow_first_mark(t, annotation, ctx);
 }
 
-/* A hit at one of its exits. */
+/* A hit at an exit of a marking function. */
 static __always_inline void annotation_left(struct pt_regs *ctx, const struct perfx_probe *probe,
 					    const struct perfx_annotation *annotation, __u32 index)
 {
@@ -849,7 +854,7 @@ static __always_inline void annotation_left(struct pt_regs *ctx, const struct pe
 	if (!t)
 		return;
 	count_hit(index);
-	take_result(t, ctx);
+	save_result(t, ctx);
 	/* the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
 	barrier_var(fp);

@@ -71,7 +71,7 @@ struct {
 	__type(value, struct standing);
 } perfx_standing SEC(".maps");
 
-static __always_inline void lose_sample(__u32 process)
+static __always_inline void count_lost_sample(__u32 process)
 {
 	__u32 key = process < PERFX_MAX_PROCESSES ? process : 0;
 	__u64 *lost = bpf_map_lookup_elem(&perfx_samples_lost, &key);
@@ -90,7 +90,7 @@ static __always_inline void emit_sample(struct perfx_sample *sample)
 	sample->hdr.fixed = sizeof(*sample);
 	sample->time_ns = bpf_ktime_get_ns();
 	if (!ring || bpf_ringbuf_output(ring, sample, sizeof(*sample), BPF_RB_NO_WAKEUP))
-		lose_sample(sample->process);
+		count_lost_sample(sample->process);
 }
 
 /* The id of a stack, which is emitted when it is new; 0: no room. */

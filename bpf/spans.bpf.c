@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Spans: one record per ended call, with its self time and its calling context. Here is what a
- * probe hit means; what it does to the thread's open calls is in frames.bpf.h.
+ * Spans: one record per ended call, with its self time and its calling context. This file
+ * interprets probe hits; frames.bpf.h updates the thread's open calls.
  */
 #include "ranges.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* A function that is one jump: the call ends where it begins. */
+/* A function that is a single jump: its call ends at its entry. */
 static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct perfx_probe *probe)
 {
 	if (probe->flags & PERFX_PROBE_F_LEAVES)
@@ -15,24 +15,24 @@ static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct pe
 	return (probe->flags & PERFX_PROBE_F_LEAVES_IF) && condition_holds(ctx, probe->condition);
 }
 
-static __always_inline void hinted(struct pt_regs *ctx, const struct perfx_probe *probe,
-				   __u32 index)
+static __always_inline void hint_hit(struct pt_regs *ctx, const struct perfx_probe *probe,
+				     __u32 index)
 {
 	struct thread *t = thread_find(probe, false);
 
 	if (!t)
 		return;
 	count_hit(index);
-	take_arguments(t, ctx);
+	save_arguments(t, ctx);
 	hint(t, probe);
 	if (t->new_context)
 		follow_first_call(t, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
 				  PERFX_STACK_PC);
 }
 
-/* The recording has ended, its probes are still there, and a thread goes on: calls may return now
- * that were running when it ended. So perfx_at_end shall not judge by its stack any more. */
-static __always_inline void thread_runs_on(void)
+/* A hit after the end of the recording, before the probes are removed: calls that were open at the
+ * end may return now, so perfx_at_end must not compare them with the thread's stack. */
+static __always_inline void hit_after_end(void)
 {
 	struct thread *t;
 
@@ -53,7 +53,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	bool opened, leaves;
 
 	if (!is_recording()) {
-		thread_runs_on();
+		hit_after_end();
 		return false;
 	}
 	if (!gate_open(ctx, &index))
@@ -67,7 +67,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 			return false;
 		count_hit(index);
 		if (probe->cost_program || probe->object_arg)
-			take_arguments(t, ctx);
+			save_arguments(t, ctx);
 		opened = enter(t, probe, index, sp + bias, bias && !t->goroutine);
 		if (t->new_context)
 			follow_first_call(t, read_word(sp), sp + 8, fp, 0);
@@ -75,11 +75,11 @@ static __always_inline bool hit(struct pt_regs *ctx)
 			leave(t, probe, sp + bias, bpf_ktime_get_ns());
 			return false;
 		}
-		/* asked of the frame: the probe's kind may have changed meanwhile */
+		/* from the frame: the probe's kind may have changed meanwhile */
 		return opened && (frame_at(t, t->depth - 1)->entry & FRAME_BY_RETURN);
 	}
 	if (probe->kind == PERFX_PROBE_HINT) {
-		hinted(ctx, probe, index);
+		hint_hit(ctx, probe, index);
 		return false;
 	}
 	leaves = probe->kind == PERFX_PROBE_EXIT || condition_holds(ctx, probe->condition);
@@ -91,8 +91,8 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	count_hit(index);
 	if (!leaves)
 		return false;
-	take_result(t, ctx);
-	/* read above and not here: the verifier refuses a computed offset into ctx */
+	save_result(t, ctx);
+	/* read above: the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
 	barrier_var(fp);
 	ret_addr_sp = (probe->cfa_is_fp ? fp : sp) + bias + (__s64)probe->cfa_offset - 8;
@@ -113,7 +113,7 @@ static __always_inline void returned(struct pt_regs *ctx)
 	__u32 index;
 
 	if (!is_recording()) {
-		thread_runs_on();
+		hit_after_end();
 		return;
 	}
 	if (!gate_open(ctx, &index))
@@ -122,11 +122,11 @@ static __always_inline void returned(struct pt_regs *ctx)
 	t = thread_find(NULL, true);
 	if (!probe || !t)
 		return;
-	take_result(t, ctx);
+	save_result(t, ctx);
 	leave(t, probe, PT_REGS_SP(ctx) - 8, now);
 }
 
-/* Entry and exit sites, and entries of functions with a return probe of its own link. */
+/* Entry and exit sites, and entries of functions whose return probe has a link of its own. */
 SEC("uprobe")
 int perfx_on_hit(struct pt_regs *ctx)
 {
@@ -143,7 +143,7 @@ int perfx_on_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Entries and exits of functions by which programs mark ranges. Loaded as one that may sleep where
+/* Entries and exits of functions that mark ranges. Loaded as a sleepable program if
  * perfx_annotations_sleep. */
 SEC("uprobe")
 int perfx_on_mark(struct pt_regs *ctx)
@@ -157,7 +157,7 @@ int perfx_on_mark(struct pt_regs *ctx)
 		return 0;
 	probe = probe_of(index);
 	annotation = probe ? mark_of(probe) : NULL;
-	if (!annotation || turned(probe, annotation, index) || !is_recording())
+	if (!annotation || turn_recording(probe, annotation, index) || !is_recording())
 		return 0;
 	if (probe->kind == PERFX_PROBE_ANNOTATION)
 		annotation_entered(ctx, probe, annotation, index);
@@ -166,10 +166,10 @@ int perfx_on_mark(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Session links call one program at entry and return; 1 at entry skips the return. So a function
- * whose probe becomes one of kind ENTRY need not be attached anew. Which of the
- * two it is shows in the instruction pointer, without the kfunc whose prototype has changed: at
- * entry it is the probed address. */
+/* A session link calls one program at entry and return; a result of 1 at entry skips the return. So
+ * a probe that becomes one of kind ENTRY need not be attached again. At entry the instruction
+ * pointer is the probed address; the kfunc that tells both apart has changed its prototype between
+ * kernels. */
 SEC("uprobe")
 int perfx_on_session(struct pt_regs *ctx)
 {
@@ -182,20 +182,20 @@ int perfx_on_session(struct pt_regs *ctx)
 }
 
 /*
- * A thread ends. Frames that are still open were left by pthread_exit or cancellation; when the
- * whole process goes, those above the stack pointer are calls that never ended, while those below
- * it had been unwound before. Ranges that were not ended have no end.
+ * A thread ends. pthread_exit or cancellation left its open frames; if the whole process ends,
+ * frames above the stack pointer are calls that never ended, and those below it had been unwound
+ * before. Ranges that the program did not end stay without an end.
  */
 #define SIGNAL_GROUP_EXIT 0x4
 
-/* When it entered the kernel last. */
+/* The user stack pointer at the task's last entry into the kernel. */
 static __always_inline __u64 stack_pointer_of(struct task_struct *task)
 {
 	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 }
 
-/* Drops the uppermost frame. sp: of a thread whose whole process goes; 0: this one alone does.
- * Returns whether there was one to drop. */
+/* Drops the innermost frame. sp: stack pointer if the whole process ends; 0: only this thread ends.
+ * Returns whether a frame was dropped. */
 __noinline int drop_at_exit(struct thread *t, __u64 sp)
 {
 	struct frame *f;
@@ -237,8 +237,8 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	return 0;
 }
 
-/* The recording has ended: what a thread has left without passing an exit is no call that still
- * runs. Ranges may go on. */
+/* At the end of the recording: drops calls that a thread left without passing an exit, which are
+ * not running any more. Ranges stay open. */
 SEC("iter/task")
 int perfx_at_end(struct bpf_iter__task *ctx)
 {
@@ -251,9 +251,9 @@ int perfx_at_end(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* A new image: nothing of the old one's frames can end. The new process index is made by
- * process.bpf.c; a thread reads it with its first hit. The kernel refuses to delete while a program
- * that was preempted on this CPU is at such storage: then it is used again. */
+/* exec: no frame of the old image can end. process.bpf.c assigns the new process index, which a
+ * thread reads at its first hit. The kernel refuses to delete storage while a preempted program on
+ * this CPU uses it; then the storage is reused. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_thread, struct task_struct *task)
 {

@@ -369,7 +369,7 @@ static __always_inline int want_code(struct call_stack *s)
 
 /* What was wanted is in s->chunk, or could not be read. The top of a stack may be less than a chunk
  * away, but it ends a page. Returns enum stack_step. */
-__weak __noinline int stack_took(struct call_stack *s, bool failed)
+__weak __noinline int stack_has_read(struct call_stack *s, bool failed)
 {
 	if (!s)
 		return STACK_DONE;
@@ -713,7 +713,7 @@ static __always_inline int step_rbp(struct call_stack *s)
 }
 
 /* A return address was found at s->scan_at. */
-static __always_inline int take_guess(struct call_stack *s, __u64 word)
+static __always_inline int accept_guess(struct call_stack *s, __u64 word)
 {
 	s->guesses++;
 	if (!s->guess_at) {
@@ -782,7 +782,7 @@ __weak __noinline int step_scan(struct call_stack *s)
 		return want_code(s);
 	case CODE_YES:
 		if (has_rule(s, word - 1))
-			return take_guess(s, word);
+			return accept_guess(s, word);
 		break;
 	}
 	s->scan_at += 8;
@@ -900,7 +900,7 @@ static __always_inline long stack_read(const struct stack_run *run, memory_reade
 	__u32 bytes = s->wanted_bytes;
 
 	if (next == STACK_WANTS && bytes <= STACK_CHUNK_BYTES)
-		next = stack_took(s, read(s->chunk, bytes, s->wanted, run->ctx) != 0);
+		next = stack_has_read(s, read(s->chunk, bytes, s->wanted, run->ctx) != 0);
 	return next == STACK_DONE;
 }
 

@@ -81,7 +81,7 @@ static __always_inline bool multiply(__u64 a, __u64 b, __u64 *product)
 }
 
 /* The sizes of the tensor that is tried: at most five lie in place. */
-static __always_inline bool take_sizes(struct cost_vm *m, struct tensor *tried, __u64 ndim)
+static __always_inline bool copy_sizes(struct cost_vm *m, struct tensor *tried, __u64 ndim)
 {
 	if (ndim > PERFX_COST_DIMS_MAX)
 		return false;
@@ -101,7 +101,7 @@ static __always_inline bool fits(struct cost_vm *m)
 	tried->numel = m->impl[IMPL_NUMEL];
 	tried->scalar = m->impl[IMPL_DTYPE] & 0xffff;
 	tried->keys = m->impl[IMPL_KEYS];
-	if (tried->scalar > SCALAR_LAST || !take_sizes(m, tried, ndim))
+	if (tried->scalar > SCALAR_LAST || !copy_sizes(m, tried, ndim))
 		return false;
 	tried->ndim = ndim;
 	for (__u32 i = 0; i < PERFX_COST_DIMS_MAX; i++) {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * State of a thread: its open calls. spans.bpf.c writes it, memory.bpf.c reads it.
+ * State of a thread: its open calls. Written by spans.bpf.c, read by memory.bpf.c.
  */
 #ifndef PERFX_THREAD_BPF_H
 #define PERFX_THREAD_BPF_H
 
 #include "perfx.bpf.h"
 
-/* The program switches stacks in user space (coroutines): see leave_any. */
+/* 1: the program switches stacks in user space (coroutines); see leave_any. */
 extern volatile __u32 perfx_many_stacks;
 
-/* Flags in frame.entry, above the index of the probe that opened the frame: ended by a return
- * probe. */
+/* Flags in frame.entry, above the index of the probe that opened the frame. A return probe ends it:
+ */
 #define FRAME_BY_RETURN 0x80000000u
-/* A range that the program annotates (ranges.bpf.h): it has no return address, so its ret_addr_sp
- * is above all addresses and no stack unwinding ends it. */
+/* A range that the program annotates (ranges.bpf.h). It has no return address: its ret_addr_sp is
+ * above all addresses, so that no unwinding ends it. */
 #define FRAME_RANGE 0x40000000u
-/* A range whose key is unknown until the function that begins it returns: a call until then. */
+/* A range whose key is unknown until the function that begins it returns; until then it is a call.
+ */
 #define FRAME_PENDING	   0x20000000u
 #define FRAME_SOURCE_SHIFT 24 /* of a range: 5 bits, enum perfx_source */
 #define FRAME_SOURCE_MASK  0x1fu
@@ -30,24 +31,24 @@ struct frame {
 	__u32 context;
 	__u32 entry;
 	__u32 probe_ns; /* cost of probes hit inside, without its own */
-	/* the child called last: saves a hash look-up in loops */
+	/* the last child called: saves a hash lookup in loops */
 	__u32 child_function, child_context;
 	__u8 cost_state;  /* enum perfx_cost_state */
 	__u8 dtype;	  /* enum perfx_dtype, without a call_cost */
 	__u8 call_cost;	  /* 1 + index into thread.call_costs; 0: none */
 	__u8 perf;	  /* PERF_; 0: not wanted */
-	__u32 operation;  /* of the object that the call runs, recorded as its function; or 0 */
+	__u32 operation;  /* of the object that the call runs; recorded as its function; or 0 */
 	__u64 charged_ns; /* time charged to callers that ended before it */
 	__u64 off_cpu_ns; /* thread.off_cpu_ns when it opened */
 	__u64 within;	  /* a range: id of the started range that is its parent; 0: none */
 	__u16 object;	  /* a range: as perfx_span's */
 	__u16 pad[3];
 };
-#define PERF_OPEN   1 /* read when it opened */
-#define PERF_MISSED 2 /* could not be read */
+#define PERF_OPEN   1 /* counters were read at entry */
+#define PERF_MISSED 2 /* counters could not be read */
 
 /* Open calls of a thread with a cost of their own; a power of two. Calls inside them have none, so
- * there is seldom more than one: others keep a note (NOTE), transfer data or were given a hint. */
+ * more than one is rare: others keep a note (NOTE), transfer data or have a hint. */
 #define CALL_COSTS_MAX 8
 
 #define CALL_COST_GIVEN_DTYPE 0x1  /* dtype is from the cost program, not from tensors */
@@ -99,7 +100,7 @@ struct cost_vm {
 	__u64 words[4];		  /* read just now */
 };
 
-/* Cost of a call that begins or ends. */
+/* Cost of a call that begins or ends now. */
 struct outcome {
 	__u64 flops, bytes;
 	__u8 state; /* enum perfx_cost_state */
@@ -119,20 +120,20 @@ struct thread {
 	__u32 process;
 	__u32 tid;
 	__u32 depth;
-	__u32 returns;	/* open frames that wait for a return probe */
+	__u32 returns;	/* open frames that a return probe will end */
 	__u32 declined; /* return probes that will fire without a frame */
 	__u32 records;
 	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
 	/* 1 + index of the open call_cost that covers all calls inside it, and of the one that
 	 * transfers data; 0: none */
 	__u8 flops_owner, transfer_owner;
-	__u8 call_costs_taken; /* bit set */
+	__u8 call_costs_used; /* bit set */
 	/* 1 + index of the open operation whose FLOPs are not known yet; 0: none */
 	__u8 pending_flops;
-	__u32 recording_window; /* current_recording_window() when it was met last */
+	__u32 recording_window; /* current_recording_window() at its last hit */
 	__u32 ranges;		/* open frames that are ranges or pending ones */
 	__u32 skipped;		/* ranges begun without room for a frame */
-	__u32 new_context;	/* made by this hit: see follow_first_call; 0: none */
+	__u32 new_context;	/* created by this hit, see follow_first_call; 0: none */
 	__u32 call_context;	/* of the call that begins */
 	__u32 device_call;	/* 1 + index of the outermost open call that has handed work to a
 				 * device (PERFX_COST_F_DEVICE); 0: none */
@@ -158,8 +159,8 @@ struct thread {
 	__u64 pending; /* where the address of a pending range's object will be */
 	struct signal_stack signal_stack;
 	__u64 off_cpu_ns; /* all its time off the CPU so far, if that is recorded: waiting.bpf.c */
-	/* scratch of raise_frame, and a call that is recorded as it begins: old kernels have no
-	 * stack left for them */
+	/* scratch of raise_frame, and a call that is recorded as it begins: the stack of old
+	 * kernels has no room for them */
 	struct frame raised, instant;
 	struct frame frames[PERFX_MAX_DEPTH];
 };
@@ -172,9 +173,9 @@ struct {
 } perfx_threads __weak SEC(".maps");
 
 /*
- * Open calls of goroutines, which change threads in the middle of a call. Their stacks are copied
- * to another place as they grow, but the distance of a frame from the stack's end stays: so
- * addresses in these are moved as if each goroutine's stack ended at GOROUTINE_STACK_END.
+ * Open calls of goroutines, which change threads in the middle of a call. The runtime copies a
+ * growing stack to another address, where a frame keeps its distance from the stack's end. So
+ * addresses here are stored as if each goroutine's stack ended at GOROUTINE_STACK_END.
  */
 struct goroutine_key {
 	__u64 g;
@@ -182,7 +183,7 @@ struct goroutine_key {
 };
 
 #define GOROUTINES_MAX	    2048
-#define GOROUTINES_KEPT	    256 /* when more have a state, those without open calls lose it */
+#define GOROUTINES_KEPT	    256 /* above this, goroutines without open calls lose their state */
 #define GOROUTINE_STACK_END (1ULL << 62)
 
 struct {
@@ -212,15 +213,15 @@ static long forget_step(struct bpf_map *map, const void *key, void *value, void 
 	return 0;
 }
 
-/* Its process has ended. */
+/* Drops the goroutines of a process that has ended. */
 static __always_inline void goroutines_forget(__u32 process)
 {
 	if (perfx_goroutines_count)
 		bpf_for_each_map_elem(&perfx_goroutines, forget_step, &process, 0);
 }
 
-/* Frames further apart than this are on different stacks (signal stack, coroutine): the order of
- * their addresses has no meaning. */
+/* Frames further apart are on different stacks (signal stack, coroutine): their order means
+ * nothing. */
 #define STACK_SPAN_BYTES (64ULL << 20)
 
 static __always_inline struct signal_stack signal_stack_of(const struct task_struct *task)
@@ -239,9 +240,10 @@ static __always_inline bool on_signal_stack(struct signal_stack stack, __u64 add
 }
 
 /*
- * Has a thread whose stack ends at `sp` left the call at `ret_addr_sp`? It has left the deeper
- * calls on the same stack, and all calls on its signal stack once it runs on another one, because a
- * handler ends before its thread goes on elsewhere. Calls that a signal interrupted go on.
+ * Returns whether a thread whose stack ends at `sp` has left the call at `ret_addr_sp`. It has left
+ * the deeper calls on the same stack and, if it runs on its ordinary stack, all calls on its signal
+ * stack, because a handler ends before its thread continues. Calls that a signal interrupted are
+ * still open.
  */
 static __always_inline bool is_left(struct signal_stack stack, __u64 ret_addr_sp, __u64 sp)
 {
@@ -253,10 +255,10 @@ static __always_inline bool is_left(struct signal_stack stack, __u64 ret_addr_sp
 }
 
 /*
- * Would a return probe here kill the process? When a return probe begins, the kernel forgets those
- * at lower addresses, which it takes for left (arch_uretprobe_is_alive). A signal handler whose
- * stack lies above that of the interrupted calls thus loses theirs, and when such a call returns,
- * the process is killed.
+ * Returns whether a return probe here would kill the process. When a return probe begins, the
+ * kernel drops those at lower addresses, which it assumes were left (arch_uretprobe_is_alive). If a
+ * signal handler's stack lies above that of the interrupted calls, their return probes are dropped,
+ * and the kernel kills the process when such a call returns.
  */
 static __always_inline bool return_probe_kills(__u64 ret_addr_sp)
 {
@@ -277,8 +279,8 @@ static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
 	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];
 }
 
-/* A call or range begins. In this order: a program that is preempted between the two counts that as
- * time of the call on the CPU, and not as time off it before it began. */
+/* A call or range begins. The clock is read first: a preemption between the two counts as time of
+ * the call on the CPU, not as time off the CPU before it began. */
 static __always_inline void start_clocks(const struct thread *t, struct frame *f)
 {
 	f->start_ns = bpf_ktime_get_ns();
@@ -307,11 +309,11 @@ static long innermost_step(__u32 i, void *ctx)
 	return 1;
 }
 
-/* Frames that the program has left by another way, and that are looked through: they lie below the
- * stack pointer. */
+/* Frames below the stack pointer, which the program left without a probed exit, that a search
+ * skips. */
 #define FRAMES_LEFT_MAX 8
 
-/* Not static: the verifier walks it once. */
+/* A global function: the verifier walks it once. */
 __weak __noinline __u32 innermost_context(struct thread *t, __u64 sp)
 {
 	struct innermost_search search = {.thread = t, .sp = sp};
@@ -323,8 +325,8 @@ __weak __noinline __u32 innermost_context(struct thread *t, __u64 sp)
 	return search.context;
 }
 
-/* The calling context of a thread's innermost traced call; 0: none is open. sp: where its stack
- * ends. */
+/* The calling context of a thread's innermost traced call; 0: none is open. sp: its stack pointer.
+ */
 static __always_inline __u32 open_context(struct task_struct *task, __u64 sp)
 {
 	return innermost_context(bpf_task_storage_get(&perfx_threads, task, NULL, 0), sp);

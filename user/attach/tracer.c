@@ -85,7 +85,7 @@ void tracer__give(struct tracer *tracer, enum perfx_id_kind kind, uint32_t id)
 	__atomic_store_n(&ids->given, ids->given + 1, __ATOMIC_RELEASE);
 }
 
-/* As take_free() in bpf/perfx.bpf.h. */
+/* As reuse_id() in bpf/perfx.bpf.h. */
 static uint32_t pop_free(struct tracer *tracer, enum perfx_id_kind kind)
 {
 	struct perfx_free_ids *ids = &tracer->free_ids[kind];
