@@ -188,14 +188,6 @@ int cmd_peaks(const struct options *options);
 struct recorder_options recorder_options_of(const struct options *options,
 					    const struct features *features);
 
-/* Records for top and serve, with the last --flight in memory, until -d is over, Ctrl-C, all
- * processes of -p have ended, or enough() is true (NULL: not called; ctx is the watcher's). All
- * records go to the feed, which the caller has started and which is stopped at the end. Returns an
- * exit code; a message has explained any other than EXIT_OK and EXIT_TARGET. */
-int live_session_run(const struct options *options, struct live_feed *feed,
-		     const struct recorder_watcher *watcher, bool (*enough)(void *ctx));
-uint64_t live_session_flight_ns(const struct options *options); /* 30 s without --flight */
-
 /* Pids of what -p names, malloc'd. EXIT_OK, or EXIT_FAILED: no such process, a kernel thread, our
  * own pid, 32-bit. */
 int targets_find(const struct options *options, pid_t **pids, size_t *count);

@@ -9,10 +9,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define METRIC_FAMILY(id, name, type, unit, help) {name, type, unit, help},
+#define METRIC_FAMILY(id, name, type, help) {name, type, help},
 static const struct {
-	const char *name, *type, *unit, *help;
+	const char *name, *type, *help;
 } families[] = {METRICS(METRIC_FAMILY)};
+
+/* NULL: none. */
+static const char *unit_of(enum metric metric)
+{
+	static const char *const units[] = {"seconds", "bytes", "ratio", "watts", "joules", NULL};
+	const char *last = strrchr(families[metric].name, '_') + 1;
+
+	return text_is_one_of(last, units) ? last : NULL;
+}
 
 static void note_error(struct metrics *metrics)
 {
@@ -32,8 +41,8 @@ void metrics_family(struct metrics *metrics, enum metric metric)
 	if (metrics->err)
 		return;
 	fprintf(metrics->out, "# TYPE %s %s\n", name, families[metric].type);
-	if (families[metric].unit)
-		fprintf(metrics->out, "# UNIT %s %s\n", name, families[metric].unit);
+	if (unit_of(metric))
+		fprintf(metrics->out, "# UNIT %s %s\n", name, unit_of(metric));
 	fprintf(metrics->out, "# HELP %s %s\n", name, families[metric].help);
 	note_error(metrics);
 }
@@ -156,7 +165,7 @@ void metrics_count(struct metrics *metrics, uint64_t value)
 
 void metrics_value(struct metrics *metrics, uint64_t value)
 {
-	const char *unit = families[metrics->metric].unit;
+	const char *unit = unit_of(metrics->metric);
 	char number[32];
 
 	if (!unit || strcmp(unit, "seconds") != 0) {

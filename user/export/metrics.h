@@ -17,80 +17,73 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* X(id, name, type, unit or NULL, help). Series of a counter have the suffix _total. */
+/* X(id, name, type, help). The name ends in the unit, where it has one. Series of a counter have
+ * the suffix _total. */
 #define METRICS(X)                                                                              \
-	X(DURATION, "perfx_capture_duration_seconds", "gauge", "seconds",                       \
-	  "Duration of the recording.")                                                         \
-	X(PROCESSES, "perfx_processes", "gauge", NULL, "Processes that are being traced.")      \
-	X(PROCESSES_SEEN, "perfx_processes_seen", "counter", NULL,                              \
+	X(DURATION, "perfx_capture_duration_seconds", "gauge", "Duration of the recording.")    \
+	X(PROCESSES, "perfx_processes", "gauge", "Processes that are being traced.")            \
+	X(PROCESSES_SEEN, "perfx_processes_seen", "counter",                                    \
 	  "Processes that were traced since the recording began.")                              \
-	X(STEPS_COUNT, "perfx_steps", "counter", NULL,                                          \
+	X(STEPS_COUNT, "perfx_steps", "counter",                                                \
 	  "Training steps of all processes, also those that have ended.")                       \
-	X(LOSSES, "perfx_losses", "counter", NULL, "Lost records by kind; see the report.")     \
-	X(HITS, "perfx_probe_hits", "counter", NULL, "Hits of probes in all traced processes.") \
-	X(OVERHEAD, "perfx_overhead_seconds", "counter", "seconds",                             \
+	X(LOSSES, "perfx_losses", "counter", "Lost records by kind; see the report.")           \
+	X(HITS, "perfx_probe_hits", "counter", "Hits of probes in all traced processes.")       \
+	X(OVERHEAD, "perfx_overhead_seconds", "counter",                                        \
 	  "Estimated time that the hits have cost the traced processes.")                       \
-	X(OWN_CPU, "perfx_tracer_cpu_seconds", "counter", "seconds",                            \
-	  "CPU time of the tracer itself.")                                                     \
-	X(OWN_RESIDENT, "perfx_tracer_resident_bytes", "gauge", "bytes",                        \
+	X(OWN_CPU, "perfx_tracer_cpu_seconds", "counter", "CPU time of the tracer itself.")     \
+	X(OWN_RESIDENT, "perfx_tracer_resident_bytes", "gauge",                                 \
 	  "Resident memory of the tracer itself.")                                              \
-	X(SNAPSHOTS, "perfx_snapshot_cpu_seconds", "counter", "seconds",                        \
+	X(SNAPSHOTS, "perfx_snapshot_cpu_seconds", "counter",                                   \
 	  "CPU time of the tracer that making snapshots took.")                                 \
-	X(FUNCTION_CALLS, "perfx_function_calls", "counter", NULL,                              \
+	X(FUNCTION_CALLS, "perfx_function_calls", "counter",                                    \
 	  "Calls that ended during the recording.")                                             \
-	X(FUNCTION_SELF, "perfx_function_self_seconds", "counter", "seconds",                   \
+	X(FUNCTION_SELF, "perfx_function_self_seconds", "counter",                              \
 	  "Time in the function itself, without traced functions that it called.")              \
-	X(FUNCTION_TOTAL, "perfx_function_seconds", "counter", "seconds",                       \
-	  "Time from entry to end.")                                                            \
-	X(FUNCTION_FLOPS, "perfx_function_flops", "counter", NULL,                              \
+	X(FUNCTION_TOTAL, "perfx_function_seconds", "counter", "Time from entry to end.")       \
+	X(FUNCTION_FLOPS, "perfx_function_flops", "counter",                                    \
 	  "Known floating-point operations of the function's own calls.")                       \
-	X(FUNCTION_BYTES, "perfx_function_bytes", "counter", "bytes",                           \
+	X(FUNCTION_BYTES, "perfx_function_bytes", "counter",                                    \
 	  "Known bytes that the function's own calls read and wrote.")                          \
-	X(CPU, "perfx_process_cpu_seconds", "counter", "seconds",                               \
-	  "CPU time used during the recording.")                                                \
-	X(RESIDENT, "perfx_process_resident_bytes", "gauge", "bytes", "Resident memory.")       \
-	X(READ, "perfx_process_read_bytes", "counter", "bytes",                                 \
+	X(CPU, "perfx_process_cpu_seconds", "counter", "CPU time used during the recording.")   \
+	X(RESIDENT, "perfx_process_resident_bytes", "gauge", "Resident memory.")                \
+	X(READ, "perfx_process_read_bytes", "counter",                                          \
 	  "Bytes that the process has read from storage.")                                      \
-	X(WRITTEN, "perfx_process_written_bytes", "counter", "bytes",                           \
+	X(WRITTEN, "perfx_process_written_bytes", "counter",                                    \
 	  "Bytes that the process has written to storage.")                                     \
-	X(FLOPS, "perfx_process_flops", "counter", NULL,                                        \
+	X(FLOPS, "perfx_process_flops", "counter",                                              \
 	  "Known floating-point operations of the process.")                                    \
-	X(GPU_BUSY, "perfx_process_gpu_busy_seconds", "counter", "seconds",                     \
+	X(GPU_BUSY, "perfx_process_gpu_busy_seconds", "counter",                                \
 	  "Time in which a GPU worked for the process.")                                        \
-	X(STEPS, "perfx_step_seconds", "summary", "seconds", "Duration of training steps.")     \
-	X(STEP_PHASES, "perfx_step_phase_seconds", "counter", "seconds",                        \
-	  "Time of the steps by phase.")                                                        \
-	X(STEP_FLOPS, "perfx_step_flops", "counter", NULL,                                      \
+	X(STEPS, "perfx_step_seconds", "summary", "Duration of training steps.")                \
+	X(STEP_PHASES, "perfx_step_phase_seconds", "counter", "Time of the steps by phase.")    \
+	X(STEP_FLOPS, "perfx_step_flops", "counter",                                            \
 	  "Known floating-point operations in the steps.")                                      \
-	X(WAITS, "perfx_waits", "counter", NULL,                                                \
+	X(WAITS, "perfx_waits", "counter",                                                      \
 	  "Times that a thread of the process has waited, by what for.")                        \
-	X(WAIT_TIME, "perfx_wait_seconds", "counter", "seconds",                                \
+	X(WAIT_TIME, "perfx_wait_seconds", "counter",                                           \
 	  "Time that threads of the process have waited, by what for.")                         \
-	X(ALLOCS, "perfx_memory_allocations", "counter", NULL,                                  \
-	  "Allocations during the recording.")                                                  \
-	X(ALLOCATED, "perfx_memory_allocated_bytes", "counter", "bytes",                        \
+	X(ALLOCS, "perfx_memory_allocations", "counter", "Allocations during the recording.")   \
+	X(ALLOCATED, "perfx_memory_allocated_bytes", "counter",                                 \
 	  "Bytes allocated during the recording.")                                              \
-	X(LIVE, "perfx_memory_live_bytes", "gauge", "bytes",                                    \
+	X(LIVE, "perfx_memory_live_bytes", "gauge",                                             \
 	  "Bytes allocated during the recording and not freed.")                                \
-	X(PEAK, "perfx_memory_peak_live_bytes", "gauge", "bytes", "Peak of live bytes.")        \
+	X(PEAK, "perfx_memory_peak_live_bytes", "gauge", "Peak of live bytes.")                 \
 	/* of the program's own counters; a sum may fall, so it is a gauge */                   \
-	X(VALUE, "perfx_counter_value", "gauge", NULL,                                          \
-	  "Last value of the program's own counters.")                                          \
-	X(VALUE_SUM, "perfx_counter_sum", "gauge", NULL, "Sum of the samples.")                 \
-	X(VALUE_SAMPLES, "perfx_counter_samples", "counter", NULL, "Number of samples.")        \
-	X(GPU_UTILISATION, "perfx_gpu_utilization_ratio", "gauge", "ratio",                     \
+	X(VALUE, "perfx_counter_value", "gauge", "Last value of the program's own counters.")   \
+	X(VALUE_SUM, "perfx_counter_sum", "gauge", "Sum of the samples.")                       \
+	X(VALUE_SAMPLES, "perfx_counter_samples", "counter", "Number of samples.")              \
+	X(GPU_UTILISATION, "perfx_gpu_utilization_ratio", "gauge",                              \
 	  "Share of the time in which a kernel ran.")                                           \
-	X(GPU_MEMORY, "perfx_gpu_memory_used_bytes", "gauge", "bytes",                          \
-	  "Memory in use by all programs.")                                                     \
-	X(GPU_POWER, "perfx_gpu_power_watts", "gauge", "watts", "Power.")                       \
-	X(GPU_ENERGY, "perfx_gpu_energy_joules", "counter", "joules",                           \
+	X(GPU_MEMORY, "perfx_gpu_memory_used_bytes", "gauge", "Memory in use by all programs.") \
+	X(GPU_POWER, "perfx_gpu_power_watts", "gauge", "Power.")                                \
+	X(GPU_ENERGY, "perfx_gpu_energy_joules", "counter",                                     \
 	  "Energy that the GPU used during the recording.")                                     \
-	X(PROCESS_ENERGY, "perfx_process_gpu_energy_joules", "counter", "joules",               \
+	X(PROCESS_ENERGY, "perfx_process_gpu_energy_joules", "counter",                         \
 	  "Energy of the GPUs that the process used, by its share.")                            \
-	X(HOST_ENERGY, "perfx_host_energy_joules", "counter", "joules",                         \
+	X(HOST_ENERGY, "perfx_host_energy_joules", "counter",                                   \
 	  "Energy of the host's processors and memory during the recording.")
 
-#define METRIC_ID(id, name, type, unit, help) METRIC_##id,
+#define METRIC_ID(id, name, type, help) METRIC_##id,
 enum metric { METRICS(METRIC_ID) };
 
 /* The state of writing; begins all-zero but for `out`. The first error sticks. */

@@ -25,14 +25,16 @@ static const struct {
 	enum host_level level;
 	struct perfx_annotation annotation;
 } rules[] = {
-#define ANNOTATION(symbol, act, src, ...)                                               \
+#define RULE(symbol, prefix, level, act, src, ...)                                      \
 	{                                                                               \
-		symbol, false, HOST_ANNOTATIONS,                                        \
+		symbol, prefix, level,                                                  \
 		{                                                                       \
 			.action = PERFX_ANNOTATION_##act, .source = PERFX_SOURCE_##src, \
 			__VA_ARGS__                                                     \
 		}                                                                       \
 	}
+#define ANNOTATION(symbol, act, src, ...) \
+	RULE(symbol, false, HOST_ANNOTATIONS, act, src, __VA_ARGS__)
 #define C_TEXT	       .text = PERFX_TEXT_C, .text_arg = 1
 #define NVTX_TEXT(arg) .text = PERFX_TEXT_NVTX, .text_arg = (arg)
 	ANNOTATION("nvtxRangePushA", PUSH, NVTX, C_TEXT),
@@ -70,36 +72,15 @@ static const struct {
 		   .tag_arg = 2, .tag = 7),
 	ANNOTATION(ENTER_NAMED, OPEN, TORCH, .text = PERFX_TEXT_STRING, .text_arg = 1,
 		   .key_arg = 3),
-	{EXIT_NEW,
-	 true,
-	 HOST_ANNOTATIONS,
-	 {.action = PERFX_ANNOTATION_END, .source = PERFX_SOURCE_TORCH, .key_arg = 1}},
-	{ENTER_NEW,
-	 true,
-	 HOST_ANNOTATIONS,
-	 {.action = PERFX_ANNOTATION_BEGIN,
-	  .source = PERFX_SOURCE_TORCH,
-	  .text = PERFX_TEXT_STRING,
-	  .text_arg = 2,
-	  .key_offset = 16}},
-	{EAGER_CALL,
-	 false,
-	 HOST_ANNOTATIONS,
-	 {.action = PERFX_ANNOTATION_CALL,
-	  .source = PERFX_SOURCE_TF,
-	  .text = PERFX_TEXT_STRING,
-	  .text_arg = 1,
-	  .text_offset = 24,
-	  .flags = PERFX_ANNOTATION_F_UNDERSCORES}},
-	{"_ZN10tensorflow16ThreadPoolDevice7ComputeE",
-	 true,
-	 HOST_OPERATORS,
-	 {.action = PERFX_ANNOTATION_CALL,
-	  .source = PERFX_SOURCE_TF,
-	  .text = PERFX_TEXT_VIEW,
-	  .text_arg = 2,
-	  .text_offset = 200,
-	  .flags = PERFX_ANNOTATION_F_KIND}},
+	RULE(EXIT_NEW, true, HOST_ANNOTATIONS, END, TORCH, .key_arg = 1),
+	RULE(ENTER_NEW, true, HOST_ANNOTATIONS, BEGIN, TORCH, .text = PERFX_TEXT_STRING,
+	     .text_arg = 2, .key_offset = 16),
+	ANNOTATION(EAGER_CALL, CALL, TF, .text = PERFX_TEXT_STRING, .text_arg = 1,
+		   .text_offset = 24, .flags = PERFX_ANNOTATION_F_UNDERSCORES),
+	RULE("_ZN10tensorflow16ThreadPoolDevice7ComputeE", true, HOST_OPERATORS, CALL, TF,
+	     .text = PERFX_TEXT_VIEW, .text_arg = 2, .text_offset = 200,
+	     .flags = PERFX_ANNOTATION_F_KIND),
+#undef RULE
 #undef ANNOTATION
 #undef C_TEXT
 #undef NVTX_TEXT

@@ -14,10 +14,9 @@
 #include <string.h>
 
 /* One round of boosting is a step (aggregate/step_class.c). CatBoost's is found by its prefix. */
-static const char *const rounds[] = {
-	"XGBoosterUpdateOneIter",    "XGBoosterBoostOneIter",		"XGBoosterTrainOneIter",
-	"LGBM_BoosterUpdateOneIter", "LGBM_BoosterUpdateOneIterCustom",
-};
+static const char *const rounds[] = {"XGBoosterUpdateOneIter",		"XGBoosterBoostOneIter",
+				     "XGBoosterTrainOneIter",		"LGBM_BoosterUpdateOneIter",
+				     "LGBM_BoosterUpdateOneIterCustom", NULL};
 
 #define CATBOOST_ROUND "_Z17TrainOneIterationRK"
 
@@ -61,30 +60,28 @@ static const struct {
 
 /* PyTorch's operators that take a part of a training step without multiplying matrices; `call` of
  * at::_ops::NAME, and of its _out form, which compiled code uses. Sorted. */
-static const char *const torch_ops[] = {
-	"_embedding_bag",
-	"_fused_adam_",
-	"_fused_adamw_",
-	"_fused_sgd_",
-	"_log_softmax",
-	"_log_softmax_backward_data",
-	"_softmax",
-	"_softmax_backward_data",
-	"avg_pool2d",
-	"avg_pool2d_backward",
-	"embedding",
-	"embedding_dense_backward",
-	"gelu",
-	"gelu_backward",
-	"max_pool2d_with_indices",
-	"max_pool2d_with_indices_backward",
-	"native_batch_norm",
-	"native_batch_norm_backward",
-	"native_layer_norm",
-	"native_layer_norm_backward",
-	"nll_loss_backward",
-	"nll_loss_forward",
-};
+static const char *const torch_ops[] = {"_embedding_bag",
+					"_fused_adam_",
+					"_fused_adamw_",
+					"_fused_sgd_",
+					"_log_softmax",
+					"_log_softmax_backward_data",
+					"_softmax",
+					"_softmax_backward_data",
+					"avg_pool2d",
+					"avg_pool2d_backward",
+					"embedding",
+					"embedding_dense_backward",
+					"gelu",
+					"gelu_backward",
+					"max_pool2d_with_indices",
+					"max_pool2d_with_indices_backward",
+					"native_batch_norm",
+					"native_batch_norm_backward",
+					"native_layer_norm",
+					"native_layer_norm_backward",
+					"nll_loss_backward",
+					"nll_loss_forward"};
 
 static int compare_name(const void *key, const void *element)
 {
@@ -203,14 +200,6 @@ static int default_prefixes(struct prefixes *set)
 	return err;
 }
 
-static bool is_round(const char *symbol)
-{
-	for (size_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++)
-		if (!strcmp(symbol, rounds[i]))
-			return true;
-	return false;
-}
-
 bool default_range(const char *symbol_name)
 {
 	return begins_with(symbol_name, TAPE_GRADIENT);
@@ -222,7 +211,7 @@ bool default_step(const char *symbol_name)
 
 	return begins_with(symbol_name, backward) || default_range(symbol_name) ||
 	       begins_with(symbol_name, CATBOOST_ROUND) || !strcmp(symbol_name, "TF_SessionRun") ||
-	       is_round(symbol_name);
+	       text_is_one_of(symbol_name, rounds);
 }
 
 bool default_may_be_step(const char *symbol_name)
@@ -240,7 +229,7 @@ enum perfx_source default_function(const char *base_name, const char *symbol_nam
 
 	if (source)
 		return source;
-	if (is_round(symbol_name))
+	if (text_is_one_of(symbol_name, rounds))
 		return PERFX_SOURCE_SYMBOL;
 	if (builtin_find(base_name, symbol_name, &builtin))
 		return builtin.by_default ? builtin.source : PERFX_SOURCE_INVALID;
@@ -268,26 +257,21 @@ enum perfx_source source_of_function(const char *base_name, const char *symbol_n
 
 bool return_probe_is_safe(const char *base_name, const char *symbol_name)
 {
-	static const char *const allocators[] = {
-		"malloc",
-		"calloc",
-		"realloc",
-		"reallocarray",
-		"free",
-		"posix_memalign",
-		"aligned_alloc",
-		"memalign",
-		"valloc",
-		"pvalloc",
-		"malloc_usable_size",
-	};
+	static const char *const allocators[] = {"malloc",
+						 "calloc",
+						 "realloc",
+						 "reallocarray",
+						 "free",
+						 "posix_memalign",
+						 "aligned_alloc",
+						 "memalign",
+						 "valloc",
+						 "pvalloc",
+						 "malloc_usable_size",
+						 NULL};
 
-	if (source_of_c_library(base_name, symbol_name))
-		return true;
-	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
-		if (!strcmp(symbol_name, allocators[i]))
-			return true;
-	return false;
+	return source_of_c_library(base_name, symbol_name) ||
+	       text_is_one_of(symbol_name, allocators);
 }
 
 int interest_collect(struct prefixes *mangled)

@@ -286,44 +286,32 @@ static const struct {
 	const char *shown; /* NULL: the probe's own name */
 	struct perfx_annotation annotation;
 } markers[] = {
-#define MARKER(probe, say, act, ...)                                                    \
-	{                                                                               \
-		probe, say,                                                             \
-		{                                                                       \
-			.action = PERFX_ANNOTATION_##act, .source = PERFX_SOURCE_PERFX, \
-			__VA_ARGS__                                                     \
-		}                                                                       \
+#define MARKER(probe, shown, act, of, ...)                                                     \
+	{                                                                                      \
+		probe, shown,                                                                  \
+		{                                                                              \
+			.action = PERFX_ANNOTATION_##act, .source = PERFX_SOURCE_PERFX | (of), \
+			__VA_ARGS__                                                            \
+		}                                                                              \
 	}
 #define NAMED .text = PERFX_TEXT_C, .text_arg = 1
-#define OTHER(probe, act, of, ...)                                                     \
-	{                                                                              \
-		probe, NULL,                                                           \
-		{                                                                      \
-			.action = PERFX_ANNOTATION_##act,                              \
-			.source = PERFX_SOURCE_PERFX | PERFX_NAME_OF_##of, __VA_ARGS__ \
-		}                                                                      \
-	}
-#define VALUE(probe, act)      OTHER(probe, act, VALUE, NAMED, .key_arg = 2)
-#define BLOCK(probe, act, ...) OTHER(probe, act, ALLOCATOR, NAMED, .key_arg = 2, __VA_ARGS__)
-	MARKER("range_push", NULL, PUSH, NAMED, .within_arg = 2),
-	MARKER("range_pop", NULL, POP, .text = 0),
-	MARKER("range_start", NULL, START_ID, NAMED, .key_arg = 2, .within_arg = 3),
-	MARKER("range_end", NULL, STOP, .key_arg = 1),
-	MARKER("mark", NULL, INSTANT, NAMED),
+	MARKER("range_push", NULL, PUSH, 0, NAMED, .within_arg = 2),
+	MARKER("range_pop", NULL, POP, 0, .text = 0),
+	MARKER("range_start", NULL, START_ID, 0, NAMED, .key_arg = 2, .within_arg = 3),
+	MARKER("range_end", NULL, STOP, 0, .key_arg = 1),
+	MARKER("mark", NULL, INSTANT, 0, NAMED),
 	/* of a key that no object has, so a pop cannot end it */
-	MARKER("trace_start", NULL, RECORD, .text = 0),
-	MARKER("trace_stop", NULL, PAUSE, .text = 0),
-	MARKER("step_begin", "step", OPEN, .text = 0),
-	MARKER("step_end", NULL, END, .text = 0),
-	VALUE("counter", SET),
-	VALUE("counter_add", ADD),
-	BLOCK("memory_alloc", ALLOCATED, .size_arg = 3),
-	BLOCK("memory_free", FREED, .size_arg = 0),
+	MARKER("trace_start", NULL, RECORD, 0, .text = 0),
+	MARKER("trace_stop", NULL, PAUSE, 0, .text = 0),
+	MARKER("step_begin", "step", OPEN, 0, .text = 0),
+	MARKER("step_end", NULL, END, 0, .text = 0),
+	MARKER("counter", NULL, SET, PERFX_NAME_OF_VALUE, NAMED, .key_arg = 2),
+	MARKER("counter_add", NULL, ADD, PERFX_NAME_OF_VALUE, NAMED, .key_arg = 2),
+	MARKER("memory_alloc", NULL, ALLOCATED, PERFX_NAME_OF_ALLOCATOR, NAMED, .key_arg = 2,
+	       .size_arg = 3),
+	MARKER("memory_free", NULL, FREED, PERFX_NAME_OF_ALLOCATOR, NAMED, .key_arg = 2),
 #undef MARKER
 #undef NAMED
-#undef OTHER
-#undef VALUE
-#undef BLOCK
 };
 
 /* What the place is: perfx.h's markers begin with a 5-byte nop, which some kernels turn into a call

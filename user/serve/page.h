@@ -25,11 +25,7 @@ struct own_usage {
 };
 
 /* malloc'd; NULL: memory is out. */
-char *page_new(size_t *size);
 char *live_json(const struct live_snapshot *snapshot, const struct own_usage *own);
-/* The Content-Security-Policy by which it, and an HTML report, work: nothing but their own styles
- * and scripts, and of the network only this server. */
-const char *page_policy(void);
 
 /*
  * A live recording as metrics. Names, units and labels are those of `export -f openmetrics`, where
