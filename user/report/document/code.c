@@ -49,60 +49,28 @@ static unsigned columns_of_lines(const struct profile_process *p, enum perfx_lan
 /* The lines of one language that are shown. */
 struct shown_lines {
 	const struct profile_line **lines;
-	char **sources; /* their texts; NULL: cannot be shown */
 	size_t count, left;
-	bool has_source;
 };
-
-static bool is_own(const struct profile_line *line)
-{
-	const struct profile_frame frame = {.function = line->function,
-					    .file = line->file,
-					    .language = line->language,
-					    .of_package = line->of_package,
-					    .of_command = line->of_command};
-
-	return location_is_own_python(&frame);
-}
 
 /* Adds lines in their order: the program's own Python code (own), or all others. */
 static void add_shown(struct shown_lines *shown, const struct composer *c,
 		      const struct profile_process *p, enum perfx_language language, bool own)
 {
 	for (size_t i = 0; i < p->lines_count; i++) {
-		if (p->lines[i].language != language || is_own(&p->lines[i]) != own)
+		const struct profile_line *line = &p->lines[i];
+		const struct profile_frame frame = {.function = line->function,
+						    .file = line->file,
+						    .language = line->language,
+						    .of_package = line->of_package,
+						    .of_command = line->of_command};
+
+		if (line->language != language || location_is_own_python(&frame) != own)
 			continue;
 		if (shown->count < c->limits->lines)
-			shown->lines[shown->count++] = &p->lines[i];
+			shown->lines[shown->count++] = line;
 		else
 			shown->left++;
 	}
-}
-
-/* 0 or -ENOMEM. */
-static int shown_lines_make(struct shown_lines *shown, const struct composer *c,
-			    const struct profile_process *p, enum perfx_language language)
-{
-	*shown = (struct shown_lines){
-		.lines = calloc(p->lines_count + 1, sizeof(*shown->lines)),
-		.sources = calloc(p->lines_count + 1, sizeof(*shown->sources)),
-	};
-	if (!shown->lines || !shown->sources)
-		return -ENOMEM;
-	add_shown(shown, c, p, language, true);
-	add_shown(shown, c, p, language, false);
-	if (c->limits->sources) {
-		struct source source = {0};
-
-		for (size_t i = 0; i < shown->count; i++) {
-			shown->sources[i] =
-				source_line(&source, shown->lines[i]->file, shown->lines[i]->line,
-					    c->profile->start_unix_ns);
-			shown->has_source |= shown->sources[i] != NULL;
-		}
-		source_clear(&source);
-	}
-	return 0;
 }
 
 /* "≈400 ms" */
@@ -115,37 +83,42 @@ static const char *cell_sampled(struct composer *c, uint64_t ns)
 static size_t compose_line_table(struct composer *c, const struct profile_process *p,
 				 enum perfx_language language)
 {
+	struct shown_lines shown = {.lines = calloc(p->lines_count + 1, sizeof(*shown.lines))};
+	char **sources = calloc(p->lines_count + 1, sizeof(*sources)); /* NULL: cannot be shown */
 	unsigned has = columns_of_lines(p, language);
-	struct shown_lines shown;
+	struct source source = {0};
 
-	if (shown_lines_make(&shown, c, p, language)) {
+	if (!shown.lines || !sources) {
 		c->document->failed = true;
-	} else {
-		has |= shown.has_source ? HAS_SOURCE : 0;
-		document_headings(c->document, has, NUMBERS("CPU", .where = HAS_SAMPLES),
-				  NUMBERS("Waiting", .rank = 2, .where = HAS_SAMPLES),
-				  NUMBERS("In calls", .where = HAS_CALLS),
-				  NUMBERS("Allocated", .rank = 1, .where = HAS_MEMORY),
-				  NUMBERS("Allocs", .rank = 3, .where = HAS_MEMORY), REST("Line"),
-				  WORDS("Source", .where = HAS_SOURCE));
-		for (size_t i = 0; i < shown.count; i++) {
-			const struct profile_line *line = shown.lines[i];
-			struct text source = {0};
-
-			if (shown.sources[i])
-				escape_name(&source, shown.sources[i]);
-			document_row(c->document, cell_sampled(c, line->on_cpu_ns),
-				     cell_sampled(c, line->off_cpu_ns),
-				     cell_ns(line->calls_ns ?: PROFILE_ABSENT),
-				     cell_bytes(line->allocs_count ? line->alloc_bytes
-								   : PROFILE_ABSENT),
-				     cell_count(line->allocs_count ?: PROFILE_ABSENT),
-				     cell_line(c, line), document_words(c->document, &source));
-		}
+		goto out;
 	}
-	for (size_t i = 0; shown.sources && i < shown.count; i++)
-		free(shown.sources[i]);
-	free(shown.sources);
+	add_shown(&shown, c, p, language, true);
+	add_shown(&shown, c, p, language, false);
+	for (size_t i = 0; i < shown.count && c->limits->sources; i++) {
+		sources[i] = source_line(&source, shown.lines[i]->file, shown.lines[i]->line,
+					 c->profile->start_unix_ns);
+		has |= sources[i] ? HAS_SOURCE : 0;
+	}
+	document_headings(c->document, has, NUMBERS("CPU", .where = HAS_SAMPLES),
+			  NUMBERS("Waiting", .rank = 2, .where = HAS_SAMPLES),
+			  NUMBERS("In calls", .where = HAS_CALLS),
+			  NUMBERS("Allocated", .rank = 1, .where = HAS_MEMORY),
+			  NUMBERS("Allocs", .rank = 3, .where = HAS_MEMORY), REST("Line"),
+			  WORDS("Source", .where = HAS_SOURCE));
+	for (size_t i = 0; i < shown.count; i++) {
+		const struct profile_line *line = shown.lines[i];
+
+		document_row(c->document, cell_sampled(c, line->on_cpu_ns),
+			     cell_sampled(c, line->off_cpu_ns),
+			     cell_ns(line->calls_ns ?: PROFILE_ABSENT),
+			     cell_bytes(line->allocs_count ? line->alloc_bytes : PROFILE_ABSENT),
+			     cell_count(line->allocs_count ?: PROFILE_ABSENT), cell_line(c, line),
+			     sources[i] ? compose_mark(c, sources[i]) : "");
+		free(sources[i]);
+	}
+	source_clear(&source);
+out:
+	free(sources);
 	free(shown.lines);
 	return shown.left;
 }
@@ -598,24 +571,6 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 		compose_left_out(c, count - c->limits->waits, "", compose_larger(c));
 }
 
-static void add_samples(struct text *text, const struct profile *profile,
-			const struct profile_process *p)
-{
-	struct profile_sample_sums sums = profile_sample_sums(p);
-	uint64_t taken = sums.on_cpu_count + sums.off_cpu_count;
-
-	if (!profile->sampling_known)
-		return;
-	add_marked(text, " No samples: ", profile->sampling.why, ".");
-	if (!taken && !p->samples_lost)
-		return;
-	text_printf(text, " %s sample%s, ", as_count(taken), taken == 1 ? "" : "s");
-	if (p->samples_lost)
-		text_printf(text, "%s lost.", as_count(p->samples_lost));
-	else
-		text_add(text, "none lost.");
-}
-
 static void add_quality(struct text *text, const struct profile_stack_quality *quality)
 {
 	text_printf(text, "%s of stacks reach the thread's start",
@@ -644,11 +599,17 @@ static void add_quality(struct text *text, const struct profile_stack_quality *q
 void compose_stack_quality(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_stack_quality *quality = &p->stacks;
+	struct profile_sample_sums sums = profile_sample_sums(p);
+	uint64_t taken = sums.on_cpu_count + sums.off_cpu_count;
 	struct text text = {0};
 
 	if (quality->known && quality->taken_count)
 		add_quality(&text, quality);
-	add_samples(&text, c->profile, p);
+	if (c->profile->sampling_known)
+		add_marked(&text, " No samples: ", c->profile->sampling.why, ".");
+	if (c->profile->sampling_known && (taken || p->samples_lost))
+		text_printf(&text, " %s sample%s, %s lost.", as_count(taken), taken == 1 ? "" : "s",
+			    p->samples_lost ? as_count(p->samples_lost) : "none");
 	if (p->python_version && p->python_why[0]) {
 		text_add(&text, " No Python frames");
 		add_marked(&text, " (Python ", p->python_version, ")");

@@ -142,12 +142,6 @@ void compose_workers(struct composer *c, size_t first);
  * and with the same functions where its time goes. malloc'd; NULL: out of memory. */
 size_t *workers_group(const struct profile *profile);
 
-/* What workers of a group called, each function once, by self time. */
-struct worker_row {
-	uint32_t function;
-	uint64_t calls_count, timed_count, self_ns, total_ns; /* sums */
-};
-
 #define WORKER_DOMAINS (PERFX_DOMAIN_USER + 1)
 
 struct worker_sum {
@@ -162,8 +156,9 @@ struct worker_sum {
 	uint64_t steps_count, steps_ns, steps_avg_least_ns, steps_avg_most_ns;
 	uint64_t allocated_bytes[WORKER_DOMAINS]; /* by enum perfx_domain */
 	bool estimated[WORKER_DOMAINS];		  /* from samples */
-	struct worker_row *rows;
-	size_t rows_count;
+	/* their calls and times, each function once, by self time */
+	struct profile_row *rows;
+	size_t rows_count, rows_capacity;
 };
 
 /* Of the group whose first process is at `first`. 0 or -ENOMEM; worker_sum_clear either way. */

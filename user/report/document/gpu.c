@@ -16,29 +16,11 @@
 #include "decode/names.h"
 #include "report/document/compose.h"
 
-static void add_separated(struct text *text)
-{
-	if (text->length)
-		text_add(text, " · ");
-}
-
-static void add_rates(struct text *text, const struct profile_process *p)
-{
-	struct gpu_rates rates = gpu_rates(p);
-
-	if (rates.flops_per_s < 0)
-		return;
-	text_printf(text, " · %s while kernels ran", as_si(rates.flops_per_s, "FLOP/s"));
-	if (rates.mfu >= 0)
-		text_printf(text, " · model FLOPs utilization (MFU) %s of %s (%s)",
-			    as_percent(rates.mfu), as_si(p->gpu.peak_flops_per_s, "FLOP/s"),
-			    name_of_dtype(p->gpu.dtype));
-}
-
 static void compose_summary(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_gpu *gpu = &p->gpu;
 	uint64_t communicating_ns = 0, exposed_ns = 0;
+	struct gpu_rates rates = gpu_rates(p);
 	struct text text = {0};
 
 	for (size_t i = 0; i < gpu->places_count; i++) {
@@ -51,36 +33,39 @@ static void compose_summary(struct composer *c, const struct profile_process *p)
 	if (gpu->busy_ns != PROFILE_ABSENT)
 		text_printf(&text, "busy %s (%s)", as_ns(gpu->busy_ns),
 			    as_percent((double)gpu->busy_ns / (double)(profile_wall_ns(p) ?: 1)));
-	if (gpu->launches_count) {
-		add_separated(&text);
-		text_printf(&text, "%s%s launch%s", gpu->called_until_ns ? "at least " : "",
-			    as_count(gpu->launches_count), gpu->launches_count == 1 ? "" : "es");
-	}
+	if (gpu->launches_count)
+		text_printf(&text, "%s%s%s launch%s", text.length ? " · " : "",
+			    gpu->called_until_ns ? "at least " : "", as_count(gpu->launches_count),
+			    gpu->launches_count == 1 ? "" : "es");
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&text, " · from launch to start p50 %s, p99 %s",
 			    as_ns(gpu->latency_p50_ns), as_ns(gpu->latency_p99_ns));
 	if (gpu->syncs_count)
-		add_separated(&text);
-	if (gpu->syncs_count)
-		text_printf(&text, "waited %s%s for it (threads added up)",
-			    gpu->called_until_ns ? "at least " : "", as_ns(gpu->wait_ns));
+		text_printf(&text, "%swaited %s%s for it (threads added up)",
+			    text.length ? " · " : "", gpu->called_until_ns ? "at least " : "",
+			    as_ns(gpu->wait_ns));
 	if (communicating_ns)
 		text_printf(&text, " · communication %s, %s of it exposed (nothing computed then)",
 			    as_ns(communicating_ns), as_ns(exposed_ns));
-	add_rates(&text, p);
+	if (rates.flops_per_s >= 0)
+		text_printf(&text, " · %s while kernels ran", as_si(rates.flops_per_s, "FLOP/s"));
+	if (rates.flops_per_s >= 0 && rates.mfu >= 0)
+		text_printf(&text, " · model FLOPs utilization (MFU) %s of %s (%s)",
+			    as_percent(rates.mfu), as_si(gpu->peak_flops_per_s, "FLOP/s"),
+			    name_of_dtype(gpu->dtype));
 	document_add_any(c->document, BLOCK_PARAGRAPH, &text);
 }
 
+/* " · clocks lowered in 12.0 % of samples (power cap, thermal)" */
 static void add_throttle(struct text *text, const struct profile_gpu_device *device)
 {
-	const char *separator = " · clocks lowered in ";
 	uint64_t throttled = profile_gpu_throttled_count(device);
+	const char *separator = " of samples (";
 
 	if (!throttled)
 		return;
-	text_printf(text, "%s%s of samples (", separator,
+	text_printf(text, " · clocks lowered in %s",
 		    as_percent((double)throttled / (double)device->throttle_samples_count));
-	separator = "";
 	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++) {
 		if (!device->throttled_counts[i])
 			continue;

@@ -24,22 +24,6 @@ bool memory_sees_frees(const struct profile_memory *memory)
 	return memory->current_bytes != PROFILE_ABSENT;
 }
 
-static const char *title_of(const struct profile_memory *memory)
-{
-	switch (memory->domain) {
-	case PERFX_DOMAIN_TENSOR:
-		return memory_is_of_arrays(memory) ? "Arrays" : "Tensors";
-	case PERFX_DOMAIN_GPU:
-		return "GPU";
-	case PERFX_DOMAIN_USER:
-		return "Custom allocators";
-	case PERFX_DOMAIN_HOST:
-	case PERFX_DOMAIN_INVALID:
-		break;
-	}
-	return "Host heap";
-}
-
 /* Precedes a number of live blocks: "~ " an estimate, "≥ " or "≤ " a bound, "" exact. */
 static const char *sign_of(const struct profile_memory *memory)
 {
@@ -139,7 +123,15 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 /* "Host heap (jemalloc, libc)" */
 static void add_title(struct text *text, const struct profile_memory *memory)
 {
-	text_add(text, title_of(memory));
+	static const char *const titles[PERFX_DOMAINS] = {
+		[PERFX_DOMAIN_INVALID] = "Host heap",	   [PERFX_DOMAIN_HOST] = "Host heap",
+		[PERFX_DOMAIN_TENSOR] = "Tensors",	   [PERFX_DOMAIN_GPU] = "GPU",
+		[PERFX_DOMAIN_USER] = "Custom allocators",
+	};
+
+	text_add(text, memory_is_of_arrays(memory) && memory->domain == PERFX_DOMAIN_TENSOR
+			       ? "Arrays"
+			       : titles[memory->domain]);
 	for (size_t i = 0; i < memory->allocators_count; i++) {
 		text_add(text, i ? ", " : " (");
 		escape_name(text, memory->allocators[i].name[0] ? memory->allocators[i].name : "?");
@@ -192,15 +184,6 @@ static void add_kept(struct text *text, const struct profile *p,
 			    as_bytes(process->rss_peak_bytes));
 }
 
-static void add_temporary(struct text *text, const struct profile_memory *memory)
-{
-	if (memory->temporary_count == PROFILE_ABSENT || !memory->allocs.value ||
-	    (memory->sampled && !memory->temporary_count))
-		return;
-	text_printf(text, " · %s%s temporary", memory->sampled ? "~ " : "",
-		    as_percent((double)memory->temporary_count / (double)memory->allocs.value));
-}
-
 static void compose_numbers(struct composer *c, const struct profile_process *p,
 			    const struct profile_memory *memory)
 {
@@ -214,7 +197,11 @@ static void compose_numbers(struct composer *c, const struct profile_process *p,
 						   : "");
 		add_number(&text, memory, memory->frees_count, "free");
 		add_kept(&text, c->profile, p, memory);
-		add_temporary(&text, memory);
+		if (memory->temporary_count != PROFILE_ABSENT && memory->allocs.value &&
+		    (!memory->sampled || memory->temporary_count))
+			text_printf(&text, " · %s%s temporary", memory->sampled ? "~ " : "",
+				    as_percent((double)memory->temporary_count /
+					       (double)memory->allocs.value));
 		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count)
 			text_printf(&text, " · %s %s allocated before",
 				    as_count(memory->unknown_frees_count),
@@ -233,28 +220,9 @@ static double recorded_share(const struct profile_process *p, const struct profi
 	return memory->recorded_ns == PROFILE_ABSENT || share >= 0.995 ? 1 : share;
 }
 
-static void add_times(struct text *text, const struct profile_process *p,
-		      const struct profile_memory *memory)
-{
-	uint64_t wall_ns = profile_wall_ns(p);
-	double share = recorded_share(p, memory);
-
-	if (share >= 1)
-		return;
-	text_printf(text, " Recorded %s of the time (%s of %s): counts and rates are of that time.",
-		    as_percent(share), as_ns(memory->recorded_ns), as_ns(wall_ns));
-}
-
 static void add_lost(struct text *text, const char *separator, uint64_t count, const char *what)
 {
 	text_printf(text, "%s%s %s%s", separator, as_count(count), what, count == 1 ? "" : "s");
-}
-
-static const char *bound_words(unsigned bound)
-{
-	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
-		return "lower bounds (≥)";
-	return bound == PROFILE_MEMORY_LOST_FREES ? "upper bounds (≤)" : "approximate (~)";
 }
 
 static void add_losses(struct text *text, const struct profile_memory *memory)
@@ -270,7 +238,10 @@ static void add_losses(struct text *text, const struct profile_memory *memory)
 				       ? " was dropped (ring full): counts include it."
 				       : " were dropped (ring full): counts include them.");
 	if (memory->bound && memory_sees_frees(memory))
-		text_printf(text, " Live bytes and the peak are %s.", bound_words(memory->bound));
+		text_printf(text, " Live bytes and the peak are %s.",
+			    memory->bound == PROFILE_MEMORY_LOST_ALLOCS	 ? "lower bounds (≥)"
+			    : memory->bound == PROFILE_MEMORY_LOST_FREES ? "upper bounds (≤)"
+									 : "approximate (~)");
 	if (memory->replaced_count && memory->replaced_count != PROFILE_ABSENT) {
 		add_lost(text, " ", memory->replaced_count, "free");
 		text_add(text, memory->replaced_count == 1
@@ -304,15 +275,16 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 				    ? "live bytes, the peak and the table are estimates as well."
 				    : "the table is an estimate as well.");
 	}
-	add_times(&text, p, memory);
+	if (recorded_share(p, memory) < 1)
+		text_printf(&text,
+			    " Recorded %s of the time (%s of %s): counts and rates are of that "
+			    "time.",
+			    as_percent(recorded_share(p, memory)), as_ns(memory->recorded_ns),
+			    as_ns(profile_wall_ns(p)));
 	add_losses(&text, memory);
-	if (text.length) {
-		struct text note = {0};
-
-		text_add(&note, text_peek(&text) + 1);
-		document_add(c->document, BLOCK_NOTE, &note);
-	}
-	text_clear(&text);
+	if (text.length)
+		document_say(c->document, BLOCK_NOTE, text_peek(&text) + 1);
+	text_finish(&text, &c->document->failed);
 }
 
 static void compose_allocators(struct composer *c, const struct profile_memory *memory)

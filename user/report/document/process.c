@@ -44,19 +44,6 @@ static void add_end(struct text *text, const struct profile_process *p)
 		text_printf(text, "killed by signal %d", WTERMSIG(p->status));
 }
 
-static void add_cpu_facts(struct text *text, const struct profile_process *p)
-{
-	if (p->cpu_ns == PROFILE_ABSENT)
-		return;
-	text_printf(text, " · CPU %s user, %s system", as_ns(p->cpu_user_ns),
-		    as_ns(p->cpu_system_ns));
-	if (!profile_wall_ns(p))
-		return;
-	text_add(text, " (");
-	add_cpu_use(text, p);
-	text_add(text, ")");
-}
-
 /* Nothing read and nothing written is no news in a brief report. */
 static void add_pair(struct composer *c, struct text *text, const char *first, uint64_t first_bytes,
 		     const char *second, uint64_t second_bytes)
@@ -132,7 +119,14 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 	compose_cmdline(c, p);
 	compose_place(c, &p->place);
 	text_printf(&text, "wall %s", as_ns(profile_wall_ns(p)));
-	add_cpu_facts(&text, p);
+	if (p->cpu_ns != PROFILE_ABSENT)
+		text_printf(&text, " · CPU %s user, %s system", as_ns(p->cpu_user_ns),
+			    as_ns(p->cpu_system_ns));
+	if (p->cpu_ns != PROFILE_ABSENT && profile_wall_ns(p)) {
+		text_add(&text, " (");
+		add_cpu_use(&text, p);
+		text_add(&text, ")");
+	}
 	add_pair(c, &text, " · RSS ", p->rss_bytes, ", peak ", p->rss_peak_bytes);
 	add_pair(c, &text, " · disk read ", p->read_bytes, ", written ", p->write_bytes);
 	add_pair(c, &text, " · network in ", p->net_rx_bytes, ", out ", p->net_tx_bytes);
@@ -226,56 +220,19 @@ static uint64_t most(uint64_t sum, uint64_t value)
 	return sum > value ? sum : value;
 }
 
-static int add_rows(struct worker_sum *sum, struct map64 *places, const struct profile_process *p)
-{
-	for (size_t i = 0; i < p->rows_count; i++) {
-		const struct profile_row *row = &p->rows[i];
-		uint32_t at = map64_get(places, row->function);
-
-		if (at == MAP64_NONE) {
-			at = (uint32_t)sum->rows_count++;
-			sum->rows[at] = (struct worker_row){.function = row->function};
-			if (map64_put(places, row->function, at))
-				return -ENOMEM;
-		}
-		sum->rows[at].calls_count += row->calls_count;
-		sum->rows[at].timed_count += row->timed_count;
-		sum->rows[at].self_ns += row->timed_count ? row->self_ns : 0;
-		sum->rows[at].total_ns += row->timed_count ? row->total_ns : 0;
-	}
-	return 0;
-}
-
-static void add_steps(struct worker_sum *sum, const struct profile_steps *steps)
-{
-	if (!steps->count)
-		return;
-	if (!sum->steps_count || steps->avg_ns < sum->steps_avg_least_ns)
-		sum->steps_avg_least_ns = steps->avg_ns;
-	if (steps->avg_ns > sum->steps_avg_most_ns)
-		sum->steps_avg_most_ns = steps->avg_ns;
-	sum->steps_count += steps->count;
-	sum->steps_ns += steps->total_ns;
-}
-
-ORDER(by_self, struct worker_row, DESCENDING(a->self_ns, b->self_ns),
+ORDER(by_self, struct profile_row, DESCENDING(a->self_ns, b->self_ns),
       DESCENDING(a->calls_count, b->calls_count))
 
 int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const size_t *groups,
 		    size_t first)
 {
-	struct map64 places = {0};
-	size_t rows = 0;
+	struct map64 places = {0}; /* function → its row */
 	int err = 0;
 
 	*sum = (struct worker_sum){0};
-	for (size_t i = first; i < profile->processes_count; i++)
-		rows += groups[i] == first ? profile->processes[i].rows_count : 0;
-	sum->rows = malloc((rows + 1) * sizeof(*sum->rows));
-	if (!sum->rows)
-		return -ENOMEM;
 	for (size_t i = first; i < profile->processes_count && !err; i++) {
 		const struct profile_process *p = &profile->processes[i];
+		const struct profile_steps *steps = &p->steps;
 
 		if (groups[i] != first)
 			continue;
@@ -290,16 +247,35 @@ int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const
 		sum->shmem_bytes = most(sum->shmem_bytes, p->rss_shmem_bytes);
 		sum->gpu_mj = plus(sum->gpu_mj, p->energy.gpu_mj);
 		sum->gpu_estimated |= p->energy.estimated;
-		add_steps(sum, &p->steps);
+		if (steps->count) {
+			if (!sum->steps_count || steps->avg_ns < sum->steps_avg_least_ns)
+				sum->steps_avg_least_ns = steps->avg_ns;
+			sum->steps_avg_most_ns = max_u64(sum->steps_avg_most_ns, steps->avg_ns);
+			sum->steps_count += steps->count;
+			sum->steps_ns += steps->total_ns;
+		}
 		for (size_t k = 0; k < p->memory_count; k++) {
 			enum perfx_domain domain = p->memory[k].domain;
 
 			sum->allocated_bytes[domain] += p->memory[k].allocated_bytes.value;
 			sum->estimated[domain] |= p->memory[k].sampled;
 		}
-		err = add_rows(sum, &places, p);
+		for (size_t k = 0; k < p->rows_count && !err; k++) {
+			const struct profile_row *row = &p->rows[k];
+			struct profile_row *into = MAP64_ITEM(places, row->function, sum->rows);
+
+			if (!into) {
+				err = -ENOMEM;
+				break;
+			}
+			into->function = row->function;
+			into->calls_count += row->calls_count;
+			into->timed_count += row->timed_count;
+			into->self_ns += row->timed_count ? row->self_ns : 0;
+			into->total_ns += row->timed_count ? row->total_ns : 0;
+		}
 	}
-	qsort(sum->rows, sum->rows_count, sizeof(*sum->rows), by_self);
+	SORT_ITEMS(sum->rows, sum->rows_count, by_self);
 	map64_clear(&places);
 	return err;
 }
@@ -330,26 +306,18 @@ static void add_mj(struct text *text, uint64_t mj)
 	add_si(text, (double)mj / 1e3, "J");
 }
 
-/* " · RSS 210 MiB each, 251 MiB in total (what they share counted once)" */
-static void add_rss(struct text *text, const struct worker_sum *sum)
-{
-	uint64_t shared = plus(sum->file_bytes, sum->shmem_bytes);
-
-	if (sum->rss_bytes == PROFILE_ABSENT)
-		return;
-	text_printf(text, " · RSS %s each", as_bytes(sum->rss_bytes / sum->count));
-	if (plus(sum->own_bytes, shared) != PROFILE_ABSENT)
-		text_printf(text, ", %s in total (what they share counted once)",
-			    as_bytes(plus(sum->own_bytes, shared)));
-}
-
 static void compose_workers_facts(struct composer *c, const struct worker_sum *sum)
 {
+	uint64_t resident_bytes = plus(sum->own_bytes, plus(sum->file_bytes, sum->shmem_bytes));
 	struct text text = {0};
 
 	text_printf(&text, "wall %s each", as_ns(sum->wall_ns / sum->count));
 	add_each(&text, "CPU", sum->cpu_ns, sum->count, add_ns);
-	add_rss(&text, sum);
+	if (sum->rss_bytes != PROFILE_ABSENT)
+		text_printf(&text, " · RSS %s each", as_bytes(sum->rss_bytes / sum->count));
+	if (sum->rss_bytes != PROFILE_ABSENT && resident_bytes != PROFILE_ABSENT)
+		text_printf(&text, ", %s in total (what they share counted once)",
+			    as_bytes(resident_bytes));
 	if (sum->gpu_mj)
 		add_each(&text, sum->gpu_estimated ? "GPU energy ~" : "GPU energy", sum->gpu_mj,
 			 sum->count, add_mj);
@@ -382,7 +350,7 @@ static void compose_workers_table(struct composer *c, size_t first, const struct
 	document_headings(c->document, 0, NUMBERS("Self %"), NUMBERS("Self"), NUMBERS("Self each"),
 			  NUMBERS("Calls"), NUMBERS("Avg"), REST("Function"));
 	for (size_t i = 0; i < sum->rows_count && i < WORKER_FUNCTIONS; i++) {
-		const struct worker_row *row = &sum->rows[i];
+		const struct profile_row *row = &sum->rows[i];
 		bool timed = row->timed_count > 0;
 
 		document_row(c->document,

@@ -49,23 +49,6 @@ static void compose_durations(struct composer *c, const struct profile_process *
 				as_ns(steps->startup_ns));
 }
 
-static void add_mfu(struct text *text, const struct step_rates *rates,
-		    const struct profile_step_gpu *gpu)
-{
-	if (gpu->computes) {
-		if (rates->mfu >= 0)
-			text_printf(text, ": %s of the %s of its GPUs", as_percent(rates->mfu),
-				    as_si(gpu->peak_flops_per_s, "FLOP/s"));
-		return;
-	}
-	if (rates->mfu < 0) {
-		text_add(text, ". The peak of this host is not known (set --peak-flops)");
-		return;
-	}
-	text_printf(text, ": %s of the ", as_percent(rates->mfu));
-	compose_peak(text, &rates->roof);
-}
-
 static void compose_cost(struct composer *c, const struct profile_process *p)
 {
 	struct step_rates rates = steps_rates(c->profile, p);
@@ -83,7 +66,15 @@ static void compose_cost(struct composer *c, const struct profile_process *p)
 	text_printf(&text, "%s per step", as_si(rates.flops, "FLOP"));
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops) {
 		text_printf(&text, ", %s", as_si(rates.flops_per_s, "FLOP/s"));
-		add_mfu(&text, &rates, &p->steps.gpu);
+		if (p->steps.gpu.computes && rates.mfu >= 0) {
+			text_printf(&text, ": %s of the %s of its GPUs", as_percent(rates.mfu),
+				    as_si(p->steps.gpu.peak_flops_per_s, "FLOP/s"));
+		} else if (!p->steps.gpu.computes && rates.mfu >= 0) {
+			text_printf(&text, ": %s of the ", as_percent(rates.mfu));
+			compose_peak(&text, &rates.roof);
+		} else if (!p->steps.gpu.computes) {
+			text_add(&text, ". The peak of this host is not known (set --peak-flops)");
+		}
 	}
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops && !c->limits->brief) {
 		text_printf(&text,
