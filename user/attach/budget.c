@@ -223,7 +223,7 @@ static void reduce_one(struct probes *probes, size_t index, bool everything)
 		probes->attachments[function->module].outdated = true;
 }
 
-/* What begins a range goes together with what ends it. */
+/* The functions that begin and that end a range are reduced together. */
 void probes__reduce(struct probes *probes, size_t index, bool everything)
 {
 	const struct plan *plan = probes->plan;

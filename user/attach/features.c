@@ -138,7 +138,7 @@ static bool child_survives(int map_fd, int exe_fd)
 	       !WEXITSTATUS(status);
 }
 
-/* What is known of links. */
+/* Which links work. */
 struct trial {
 	bool optimized_nop5, uprobe_multi, multi_pid, uprobe_session, nop5_survives_fork;
 };
@@ -231,7 +231,7 @@ void features_try(struct features *features)
 		goto out;
 	}
 	/* A child tries the links, reports through a pipe and takes its links with it: the kernel
-	 * needs 25 to 65 ms to close each, and nobody waits for that. */
+	 * needs 25 to 65 ms to close each, which delays nothing then. */
 	if (!pipe2(result, O_CLOEXEC)) {
 		features->trial_pid = fork();
 		if (!features->trial_pid) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What this kernel can do, found by trying it, never by its version: distributions carry features
- * back, and what exists may be forbidden.
+ * Features of this kernel, found by trying them, never by its version: distributions backport
+ * features, and one that exists may be forbidden.
  */
 #ifndef PERFX_ATTACH_FEATURES_H
 #define PERFX_ATTACH_FEATURES_H
@@ -36,8 +36,9 @@ void features_try(struct features *features);
 /* The same, but what was found since the host was started is not tried again. */
 void features_find(struct features *features);
 
-/* What this build of the program has found out since the host was started, in this mount namespace,
- * is kept in a file of that name in the cache. variant: the condition under which it holds. */
+/* Facts that this build of the program has found out since the host was started, in this mount
+ * namespace, are kept in a file of that name in the cache. variant: the condition under which they
+ * hold. */
 bool boot_recall(const char *name, uint64_t variant, void *facts, size_t size);
 void boot_keep(const char *name, uint64_t variant, const void *facts, size_t size);
 

@@ -139,7 +139,7 @@ double run_accounts_ns(const struct run_accounts *accounts)
 /* Calls whose spans and run times are taken: in a row. */
 #define ROW_CALLS 50
 
-/* What a program does between two hits: it leaves the caches nearest to a CPU to its own data. */
+/* Replaces the data in the caches nearest to a CPU, as a program does between two hits. */
 #define WORK_BYTES_MIN (256l << 10)
 #define WORK_BYTES_MAX (4l << 20)
 #define LINE_BYTES     64

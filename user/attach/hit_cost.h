@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a hit costs on this host, now, in ns: the numbers move from machine to machine (4 to 17 µs
- * for a stepped instruction on machines of one kind), so none is quoted. It is computed here
- * alone, from two parts:
+ * The cost of a hit on this host, now, in ns. The numbers differ from machine to machine (4 to
+ * 17 µs for a stepped instruction on machines of one kind), so none is quoted. Only this file
+ * computes them, from two parts:
  *
  * - The trap, calibrated: functions of our own are traced by the same programs and links that the
  *   target gets, and between two calls the data of the caches nearest to the CPU is replaced, as
@@ -64,8 +64,8 @@ struct calibration {
 	double hit_ns[SITE_KINDS];  /* a hit at an entry or exit site, half of the program's work in
 				       it */
 	double call_ns[SITE_KINDS]; /* entry on that site and return probe together */
-	/* What the span of an empty call shows, by the entry's site: the part of the cost that lies
-	 * between the two time stamps. With exit sites, and with a return probe. */
+	/* Duration of the span of an empty call, by the entry's site: the part of the cost that
+	 * lies between the two time stamps. With exit sites, and with a return probe. */
 	double empty_span_ns[SITE_KINDS], empty_span_by_return_ns[SITE_KINDS];
 	struct run_times run_times; /* of the programs in hit_ns and call_ns */
 };
@@ -73,12 +73,12 @@ struct calibration {
 /* Before anything else is attached; leaves the tracer as if new. 0 or -errno: then all is 0. */
 int calibrate(struct tracer *tracer, struct calibration *calibration);
 
-/* Of a hit at a function's entry, with its return where that is probed; 0: not measured. */
+/* Cost of a hit at a function's entry, with its return where that is probed; 0: not measured. */
 double calibration_entry_ns(const struct calibration *calibration, enum site_kind entry,
 			    enum perfx_return ret);
-/* Of a hit at one of its exits, which are not hit where the return is probed. */
+/* Cost of a hit at one of its exits, which are not hit where the return is probed. */
 double calibration_exit_ns(const struct calibration *calibration, enum site_kind exit);
-/* Of a call: the entry and, as it is not known which one is hit, the first exit. */
+/* Cost of a call: the entry and the first exit, as it is not known which exit is hit. */
 double calibration_call_ns(const struct calibration *calibration,
 			   const struct plan_function *function, enum site_kind entry,
 			   enum perfx_return ret);
@@ -121,8 +121,8 @@ void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
 /* Hits on links that are being closed do nothing, and are no measure of those that stay: the next
  * account waits, but not for ever. */
 bool hit_costs_wait(struct hit_costs *costs, bool links_are_closing);
-/* What programs did so far is no measure of what they will do: their run times are forgotten, and
- * measured anew within a few ticks. */
+/* The programs will take another time from now on: their run times are forgotten, and measured anew
+ * within a few ticks. */
 void hit_costs_forget(struct hit_costs *costs, struct tracer *tracer);
 /* A domain's level has changed, and with it what the programs of all domains take. */
 void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sampled);

@@ -545,7 +545,7 @@ static void attach_way(struct links *links, struct attach_way *way, enum tracer_
 	free(numbers);
 }
 
-/* What points must share to share links. */
+/* Points share links if they have all of this in common. */
 struct batch {
 	bool is_alloc_probe, is_annotation, by_return;
 	uint32_t group;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Uprobe links, one call for all kinds: which program and link serve which points, what is attached
- * for whom, and how it goes again. Links of iterators are run here too.
+ * Uprobe links of all kinds: which program and link serve which points, for which process they are
+ * attached, and how they are removed. Links of iterators are run here too.
  */
 #ifndef PERFX_ATTACH_LINKS_H
 #define PERFX_ATTACH_LINKS_H
@@ -45,7 +45,7 @@ void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count);
 /* Runs an iterator's program once on everything that its link iterates over. 0 or -errno. */
 int link_iterate(int link_fd);
 
-/* What they call: by points and moment. */
+/* BPF programs of links: by the kind of points and the moment. */
 enum tracer_program {
 	PROGRAM_HIT,
 	PROGRAM_RETURN,
@@ -74,7 +74,7 @@ struct links;
 
 /* options is copied. NULL: out of memory. */
 struct links *links__new(const struct links_options *options);
-/* Takes them away, and waits for that. */
+/* Removes them, and waits until they are closed. */
 void links__free(struct links *links);
 
 /* One site of a file. */
@@ -85,7 +85,7 @@ struct attach_point {
 	bool is_alloc_probe; /* of memory: served by programs of their own */
 	bool is_annotation;  /* of a range: likewise */
 	uint64_t semaphore;  /* in the file, raised as long as it is attached; 0: none */
-	uint32_t group;	     /* > 0: neighbours of one group get links that can be taken away */
+	uint32_t group;	     /* > 0: neighbours of one group get links that can be removed */
 	int err;	     /* out: 0, or why this one could not be attached */
 };
 
@@ -105,8 +105,9 @@ struct attach_target {
 size_t links__attach(struct links *links, const struct attach_target *target,
 		     struct attach_point *points, size_t count);
 
-/* Functions that are attached one after the other are to be counted from one moment on: their hits
- * do nothing as long as their gate is closed. A new one is; PERFX_GATE_NONE: there is none left. */
+/* Functions that are attached one after the other are counted from one moment on: their hits do
+ * nothing as long as their gate is closed. Returns a new gate, which is closed; PERFX_GATE_NONE:
+ * all are in use. */
 uint32_t links__new_gate(struct links *links);
 /* From the next links__turn_gates on. */
 void links__open_gate(struct links *links, uint32_t gate);
@@ -118,9 +119,9 @@ void links__end_turn(struct links *links);
 
 /* A process has ended: its links have no effect from now on, and are closed without waiting. */
 void links__release(struct links *links, uint32_t born);
-/* Takes away the return probes that were attached so far; sites stay. */
+/* Removes the return probes that were attached so far; sites stay. */
 void links__detach_returns(struct links *links);
-/* Takes away all links on a file, by the descriptor that it was attached with. */
+/* Removes all links on a file, by the descriptor that it was attached with. */
 void links__detach_file(struct links *links, int file_fd);
 /* A file's links, those of groups too or not, are to be made anew: those that are there now are old
  * from here on, and have an effect until links__turn_gates, when their successors are there. */
@@ -129,8 +130,8 @@ void links__age_file(struct links *links, int file_fd, bool groups);
 void links__wait(struct links *links);
 /* Is there anything to wait for? Until then hits go through closed gates, and do nothing. */
 bool links__are_closing(const struct links *links);
-/* Takes away the links of a group without waiting until they are closed: their breakpoints go at
- * once, and the kernel then waits for programs that run. */
+/* Removes the links of a group without waiting until they are closed: their breakpoints go at once,
+ * and the kernel then waits for programs that run. */
 void links__detach_group(struct links *links, uint32_t group);
 /* Removes all links without waiting until they are closed. */
 void links__detach_later(struct links *links);

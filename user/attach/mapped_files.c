@@ -167,7 +167,7 @@ static void deliver(const struct oldest *oldest,
 		fn(&mapping, ctx);
 }
 
-/* Finds the oldest record of all rings. False: there is none. */
+/* Finds the oldest record of all rings. False: all are empty. */
 static bool find_oldest(const struct mappings *mappings, struct oldest *oldest)
 {
 	oldest->time_ns = UINT64_MAX;
@@ -206,7 +206,7 @@ int mappings__drain(struct mappings *mappings,
 	return taken;
 }
 
-/* Of an overlay's file the device is the overlay's: others may have the file as well. */
+/* The device of a file in an overlay is the overlay's, and several overlays may have the file. */
 static bool is_of(const struct mapping *mapping, const struct plan_module *module)
 {
 	if (mapping->inode != module->inode)
@@ -269,7 +269,7 @@ size_t sharing_find(struct untraced_files *untraced, const struct plan *plan,
 	return read_count;
 }
 
-/* Of an instruction and what follows it. */
+/* Bytes compared from an instruction on. */
 #define CODE_BYTES 16
 
 struct file_watch {

@@ -14,8 +14,8 @@
 /*
  * New mappings as they happen, by perf's sideband (PERF_RECORD_MMAP2 of a dummy event on each
  * CPU). It costs
- * nothing but on such a mapping, unlike system-call tracepoints, which slow down every system call
- * of the machine, and needs no tracefs.
+ * something only on such a mapping, unlike system-call tracepoints, which slow down every system
+ * call of the machine, and needs no tracefs.
  */
 
 struct mappings;
@@ -36,7 +36,7 @@ struct new_mapping {
 	struct mapping mapping;
 };
 
-/* Calls fn for each since the last call, in order of time. Returns how many records were taken. */
+/* Calls fn for each since the last call, in order of time. Returns how many records were read. */
 int mappings__drain(struct mappings *mappings,
 		    void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx);
 
@@ -46,8 +46,8 @@ struct sharing {
 };
 
 /* Inode numbers of the files that untraced processes execute: of one pass over /proc, and of the
- * new mappings since. A file that is not among them is shared with nobody; one that is may be
- * another of that number, or its process may have ended. */
+ * new mappings since. A file that is not among them is not shared; one that is may be another file
+ * of that number, or its process may have ended. */
 struct untraced_files {
 	struct map64 inodes;
 	bool complete; /* false: some may be missing, and only another pass finds out */
@@ -69,9 +69,9 @@ size_t sharing_find(struct untraced_files *untraced, const struct plan *plan,
  * probes of a file go as soon as it is written to; programs that map it from then on get their own,
  * planned anew.
  *
- * What remains: writes through a shared mapping are noticed only when a program maps something
- * next, and a program that maps the file between the write and the tracer's turn still meets the
- * old probes. A program that ran on the old content has lost it by the write itself.
+ * Limits: writes through a shared mapping are noticed only when a program maps something next, and
+ * a program that maps the file between the write and the tracer's turn still meets the old probes.
+ * A program that ran on the old content has lost it by the write itself.
  */
 
 struct file_watch;

@@ -134,7 +134,7 @@ static void set_level(struct memory *memory, enum perfx_domain domain,
 	d->recorded = d->recorded || d->on;
 	/* less is recorded from before the links go, more from after they have come */
 	tracer__set_memory(memory->tracer, domain, level, memory->sample_bytes);
-	probes__sample_alloc(memory->probes, domain, PERFX_MEMORY_IS_SAMPLED(level));
+	hit_costs_sample(probes__hit_costs(memory->probes), domain, PERFX_MEMORY_IS_SAMPLED(level));
 	probes__want_alloc(memory->probes, domain, d->on, frees);
 }
 

@@ -1,30 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the probes in the table cost: their hits, and the HITS and BACKGROUND records. */
+/* The cost of the probes in the table, and the HITS and BACKGROUND records. */
 #include "attach/probes_internal.h"
 
-void probes__watch_cost(struct probes *probes)
+struct hit_costs *probes__hit_costs(struct probes *probes)
 {
-	hit_costs_watch(&probes->hit_costs, probes->tracer);
-}
-
-double probes__background_ns(const struct probes *probes, enum tracer_background which)
-{
-	return probes->hit_costs.background[which].spent_ns;
-}
-
-void probes__forget_cost(struct probes *probes)
-{
-	hit_costs_forget(&probes->hit_costs, probes->tracer);
-}
-
-bool probes__cost_is_known(const struct probes *probes)
-{
-	return !probes->hit_costs.forgotten;
-}
-
-void probes__sample_alloc(struct probes *probes, enum perfx_domain domain, bool sampled)
-{
-	hit_costs_sample(&probes->hit_costs, domain, sampled);
+	return &probes->hit_costs;
 }
 
 double probes_entry_ns(const struct probes *probes, size_t index)
@@ -120,7 +100,7 @@ uint64_t probes__report_hits(struct probes *probes)
 	uint64_t entries = 0, ns[TRACER_BACKGROUNDS];
 
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++)
-		ns[i] = (uint64_t)probes__background_ns(probes, i);
+		ns[i] = (uint64_t)probes->hit_costs.background[i].spent_ns;
 	if (emitted_advance(&probes->background_emitted, 0, ns) > 0)
 		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_BACKGROUND,
 			  ((struct perfx_background){.samples_ns = ns[TRACER_SAMPLES],

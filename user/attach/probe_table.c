@@ -167,7 +167,7 @@ bool probes_is_leaf(const struct probes *probes, const struct placed *placed)
 	       probes->plan->cost_programs[placed->cost_program].flags & PERFX_COST_F_LEAF;
 }
 
-/* What an allocator's function, or an annotation function, does is in a table of its own. 0 or
+/* Allocators' functions and annotation functions have their actions in tables of their own. 0 or
  * -errno. */
 static int place_rule(struct probes *probes, const struct plan_function *function,
 		      struct placed *placed)

@@ -133,7 +133,7 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 	return n;
 }
 
-/* Of the instruction, whosever it is. */
+/* The kernel refuses the instruction, in whichever process. */
 static bool is_refusal(int err)
 {
 	return err == -KERNEL_ENOTSUPP || err == -EINVAL;

@@ -18,7 +18,7 @@
 
 struct probes;
 
-/* What it works on: all borrowed, and must outlive it. */
+/* All are borrowed, and must outlive the probes. */
 struct probes_parts {
 	const struct plan *plan;
 	struct skipped_list *skipped; /* what cannot be attached is added to it */
@@ -47,13 +47,13 @@ void probes__attach_rest(struct probes *probes);
  * no effect before probes__open. */
 bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid,
 		    bool all_processes);
-/* What has been attached since the last time is counted from this moment on. */
+/* Hits of probes that were attached since the last call are counted from this moment on. */
 void probes__open(struct probes *probes);
-/* A process has ended: what is its alone goes, without waiting for that. */
+/* A process has ended: removes its own links, without waiting until they are closed. */
 void probes__release(struct probes *probes, uint32_t born);
 /* Is it known how this module is to be attached: for all processes, or for each? */
 bool probes__decided(const struct probes *probes, size_t module);
-/* Takes away all that is attached in a module; it may be attached anew. */
+/* Removes all that is attached in a module; it may be attached anew. */
 void probes__drop(struct probes *probes, size_t module);
 /* The same, but all that is attached has its effect until the next probes__open, when what is
  * attached anew until then takes over: no call is lost. */
@@ -78,7 +78,7 @@ void probes__time_deep_calls_at_exits(struct probes *probes);
 size_t probes__functions_count(const struct probes *probes); /* attached, not for memory */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
-/* What the report loses with a probe. The budget gives up the first of these first. */
+/* The worth of a probe to the report. The budget gives up the first of these first. */
 enum worth {
 	WORTH_DETAIL, /* one row of a table */
 	WORTH_FLOPS,  /* FLOPs of steps */
@@ -122,8 +122,8 @@ void probes__apply_reductions(struct probes *probes);
 void probes__steps_end_by_range(struct probes *probes);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
-/* From now on a sample of the domain's allocations is recorded, or all: what a hit costs. */
-void probes__sample_alloc(struct probes *probes, enum perfx_domain domain, bool sampled);
+/* The costs of hits, as seen in the traced processes. */
+struct hit_costs *probes__hit_costs(struct probes *probes);
 /* Which of a domain's allocation probes are attached, from now on. */
 void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool allocations,
 			bool frees);
@@ -151,10 +151,10 @@ double probes__background_ns(const struct probes *probes, enum tracer_background
 /* Has it been seen since? */
 bool probes__cost_is_known(const struct probes *probes);
 
-/* What is run by thunks is not measured by these: attaches, and counts, what works for them. */
+/* Thunks cannot be read, so they do not measure their kernels: attaches and counts the kernels. */
 void probes__want_workers(struct probes *probes);
 
-/* What a function's id stands for; NULL: nothing that is attached. */
+/* The function with an id; NULL: it is not attached. */
 const struct plan_function *probes__function(const struct probes *probes, uint32_t id);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files behind probes.h share. */
+/* Shared by the files that implement probes.h. */
 #ifndef PERFX_ATTACH_PROBES_INTERNAL_H
 #define PERFX_ATTACH_PROBES_INTERNAL_H
 

@@ -20,7 +20,7 @@ struct backlog {
 	size_t length, capacity;
 };
 
-/* What the sink has of a context. Its first call may still be followed when it is described. */
+/* What has been emitted of a context. Its stack may be known only after the context itself. */
 enum context_state { CONTEXT_NEW, CONTEXT_DESCRIBED, CONTEXT_WITH_STACK };
 
 struct reader {
@@ -200,8 +200,7 @@ static void describe_contexts(struct reader *reader)
 		reader->contexts_taken = taken;
 }
 
-/* What was copied into a backlog of control records goes to the sink, objects to on_object alone,
- * which emits records of its own. */
+/* Control records go to the sink, objects to on_object alone, which emits records of its own. */
 static void act_on(struct reader *reader, struct backlog *backlog, void *record, size_t size)
 {
 	if (backlog == &reader->objects_backlog) {

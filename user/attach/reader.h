@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads the rings into a sink. How many there are is private to this file: a span goes out after
- * the process and the calling context that it names have been described, whichever ring these came
- * by. What is acted upon (control records, objects) is taken out of its ring first: no callback of
- * a ring reads /proc or attaches.
+ * Reads the rings into a sink. Their number is private to this file: a span is emitted after the
+ * process and the calling context that it names have been described, whichever ring these came by.
+ * Control records and objects are copied out of their rings before they are acted upon: no callback
+ * of a ring reads /proc or attaches.
  */
 #ifndef PERFX_ATTACH_READER_H
 #define PERFX_ATTACH_READER_H
@@ -30,7 +30,7 @@ int reader__fd(const struct reader *reader);
 bool reader__drain(struct reader *reader);
 /* All calls that ended, and all samples and allocations, before this time have been taken. */
 uint64_t reader__drained_ns(const struct reader *reader);
-/* Takes all there is. To be called after the last write. */
+/* Reads all that is left. To be called after the last write. */
 void reader__finish(struct reader *reader);
 uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 

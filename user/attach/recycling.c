@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the kernel's tables have of processes that are gone, and whose indices are to be given to
- * others. */
+/* Removes entries of ended processes from the kernel's tables, so that their indices can be
+ * reused. */
 #include "attach/tracer_internal.h"
 
 #include <assert.h>
@@ -97,8 +97,8 @@ int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[])
 	}
 	if (err)
 		return err;
-	/* Nodes of calling contexts are found no more, and named by nobody: they can be others'.
-	 * The sums stay, because what has been emitted of them is known by their index. */
+	/* No program finds the nodes of these calling contexts any more, so they can be reused. The
+	 * sums stay, because the emitted part of them is known by their index. */
 	tracer__contexts(tracer, &count);
 	for (uint32_t id = 1; id < count; id++) {
 		struct perfx_context_node *node = &tracer->contexts[id];

@@ -43,9 +43,8 @@ uint64_t rings__drained_ns(const struct rings *rings);
 void rings__flush(struct rings *rings);
 
 /*
- * Records that come by several lanes, as one stream in order of time. What comes out is in order as
- * long as each lane has been given all that is older than the time up to which records are asked
- * for; one that comes later goes out late.
+ * Merges the records of several lanes by time. The output is in order as long as each lane has been
+ * given all records up to the time that is asked for; a later one is emitted late.
  */
 
 struct merge;

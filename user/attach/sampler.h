@@ -37,7 +37,7 @@ void sampler__describe(struct sampler *sampler);
 /* Restarts the CPUs' timers when it is time, and lowers the rates where there are too many
  * different stacks. */
 void sampler__tick(struct sampler *sampler);
-/* Stacks are emitted anew, and counted anew for the rates: those of before need not be kept. */
+/* Stacks are emitted and counted anew: older ones need not be kept. */
 void sampler__renew(struct sampler *sampler);
 /* LOSS records: samples that found no room since the last time. */
 void sampler__report(struct sampler *sampler);

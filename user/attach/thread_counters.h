@@ -29,10 +29,10 @@ void thread_counters__free(struct thread_counters *thread_counters);
 const struct counters *thread_counters__counters(const struct thread_counters *thread_counters);
 /* Why nothing is; "" where something is, or where it was not asked for. */
 const char *thread_counters__why(const struct thread_counters *thread_counters);
-/* Of all functions, or only of those whose work is known? */
+/* Are all functions counted, or only those whose work is known? */
 bool thread_counters__all_functions(const struct thread_counters *thread_counters);
 
-/* Looks for new threads of these processes, and for such as have ended. */
+/* Finds new threads of these processes, and those that have ended. */
 void thread_counters__scan(struct thread_counters *thread_counters, struct tracer *tracer,
 			   const pid_t *pids, size_t count);
 

@@ -318,18 +318,18 @@ void tracer__expect_many_stacks(struct tracer *tracer)
 }
 
 /*
- * What the programs know of a thread is allocated with its first hit, where the kernel may not
- * wait, and charged to the control group of the tracer. In one whose limit is reached, because it
- * is full of what was read from files, that fails until somebody who can wait has asked for memory,
- * and the thread's calls are not seen. So the tracer asks for some, by a map, which is refused
- * where nothing can be given up (touching pages would have a process killed there), and returns it.
+ * The programs' state of a thread is allocated at its first hit, where the kernel must not sleep,
+ * and charged to the control group of the tracer. If the group is at its limit because of the page
+ * cache, the allocation fails, and the thread's calls are not seen, until an allocation that may
+ * sleep has reclaimed memory. So the tracer makes such an allocation, by a map, and frees it. Where
+ * nothing can be reclaimed, the map is refused; touching pages would have a process killed.
  */
 
 /* Of some two hundred threads; the kernel takes 2 ms to fill it with zeros. */
 #define ROOM_VALUE_BYTES 4096
 #define ROOM_VALUES	 2048
 
-/* The counter grows for other reasons, too, which room is no help against. */
+/* The counter grows for other reasons, too, against which this does not help. */
 #define ROOM_TRIES_MAX 100
 
 void tracer__make_room(struct tracer *tracer)

@@ -49,7 +49,7 @@ struct tracer_options {
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features);
 void tracer__free(struct tracer *tracer);
 
-/* What the rest can do without. */
+/* Parts that a recording can do without. */
 enum tracer_part {
 	TRACER_ANNOTATIONS,
 	TRACER_MEMORY,
@@ -72,7 +72,7 @@ struct waiting *tracer__waiting(const struct tracer *tracer);
 
 /* Its uprobes. */
 struct links *tracer__links(const struct tracer *tracer);
-/* What entry and exit sites are attached by, and what return probes. */
+/* The kind of link for entry and exit sites, and for return probes. */
 enum perfx_link tracer__hit_link(const struct tracer *tracer);
 enum perfx_link tracer__return_link(const struct tracer *tracer);
 
@@ -121,7 +121,7 @@ int64_t tracer__add_annotation(struct tracer *tracer, const struct perfx_annotat
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 			enum perfx_memory_level level, uint64_t sample_bytes);
 
-/* Of a domain's allocations one of so many stacks is followed from now on. */
+/* From now on one of so many of a domain's allocations gets its stack. */
 void tracer__thin_stacks(struct tracer *tracer, enum perfx_domain domain, uint32_t every);
 
 /* How stacks are recorded from now on: UNWIND only where its tables were asked for. */
@@ -196,11 +196,11 @@ uint64_t tracer__samples_lost(const struct tracer *tracer, uint32_t process);
 /* The pids of traced processes, `max` at most: how many. */
 size_t tracer__pids(const struct tracer *tracer, pid_t *pids, size_t max);
 
-/* What the maps of sums (SUM_MAP in perfx.bpf.h) have, as records; in any order. */
+/* Visits the entries of all maps of sums (SUM_MAP in perfx.bpf.h), as records; in any order. */
 void tracer__each_sums(const struct tracer *tracer,
 		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx);
 
-/* What was handed to GPUs, mapped: entries [1, *count), one whose count is 0 is being made. */
+/* Sums of GPU work, mapped: entries [1, *count); an entry whose count is 0 is being made. */
 const struct perfx_gpu_sum *tracer__gpu_sums(const struct tracer *tracer, uint32_t *count);
 /* The name of a kernel, by its hash. */
 bool tracer__kernel_name(const struct tracer *tracer, uint64_t hash,
@@ -229,7 +229,7 @@ uint64_t tracer__missed(const struct tracer *tracer);
 int tracer__add_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot, const int *fds,
 			    size_t count);
 void tracer__drop_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot);
-/* What was counted in a context; false: nothing. */
+/* The counts of a context; false: none. */
 bool tracer__perf_sums(const struct tracer *tracer, uint32_t context, struct perfx_perf_sums *sums);
 
 /*
@@ -240,7 +240,7 @@ struct accounted_runs {
 	uint64_t count, ns;
 };
 
-/* What runs in the traced processes without being called by them. */
+/* Programs that run in the traced processes without being called by them. */
 enum tracer_background { TRACER_SAMPLES, TRACER_SWITCHES, TRACER_BACKGROUNDS };
 
 /* Samples, or waits, of traced threads, and accounted runs of the programs, which the threads of
@@ -278,15 +278,14 @@ struct loading *loading__start(const struct tracer_options *options,
 struct tracer *loading__end(struct loading *loading, uint32_t probes_count);
 
 /*
- * What the kernel's tables have of processes that are gone, in a recording that goes on: it is
- * taken out, and their indices are given to others (recycling.c). When, is for session/recycle.c to
- * say.
+ * Reuse of indices in an endless recording: entries of ended processes are removed from the
+ * kernel's tables (recycling.c). session/recycle.c decides when.
  */
 
-/* gone: by process index, up to PERFX_MAX_PROCESS_INDICES; set for those of which no program and no
- * record speaks any more. Takes out what the tables have of them, and sets contexts (by index, up
- * to PERFX_MAX_CONTEXTS) for their calling contexts, which can be given then. 0 or -errno: nothing
- * may be given. */
+/* gone: by process index, up to PERFX_MAX_PROCESS_INDICES; set for processes that no program and no
+ * record names any more. Removes their entries, and sets contexts (by index, up to
+ * PERFX_MAX_CONTEXTS) for their calling contexts, which can then be given. 0 or -errno: nothing may
+ * be given. */
 int tracer__forget(struct tracer *tracer, const bool gone[], bool contexts[]);
 
 /* Stacks of samples are emitted anew, under other numbers. 0 or -errno: those of some are. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files behind tracer.h share. */
+/* Shared by the files that implement tracer.h. */
 #ifndef PERFX_ATTACH_TRACER_INTERNAL_H
 #define PERFX_ATTACH_TRACER_INTERNAL_H
 

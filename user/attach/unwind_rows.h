@@ -20,7 +20,7 @@ struct unwind_rows;
 struct unwind_memory {
 	uint64_t *pages;		 /* PERFX_UNWIND_PAGES_MAX, struct perfx_unwind_page */
 	struct perfx_unwind_rule *rules; /* PERFX_UNWIND_RULES_MAX */
-	/* The rows of another slab, PERFX_UNWIND_SLAB_ROWS; NULL: there is none. */
+	/* The rows of another slab, PERFX_UNWIND_SLAB_ROWS; NULL: no memory. */
 	uint32_t *(*add_slab)(void *ctx, uint32_t slab);
 	void *ctx;
 };

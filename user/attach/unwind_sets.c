@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What a process maps; shared by relatives. */
+/* The mappings of a process; relatives share them. */
 struct mapping_set {
 	size_t users; /* 0: a free slot */
 	uint32_t generation;
@@ -198,7 +198,7 @@ const struct mapping_list *unwind_sets__list(const struct unwind_sets *sets, uin
 	return &sets->sets[slot].list;
 }
 
-/* In turn: a walk of a thread that waits may sleep, and has a slot of before. */
+/* In turn: the walk of a waiting thread may sleep, and still uses its earlier slot. */
 uint32_t unwind_sets__free_slot(const struct unwind_sets *sets)
 {
 	for (uint32_t i = 1; i <= PERFX_UNWIND_SETS_MAX; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What traced processes map, in the form that the BPF programs search (bpf/unwind.bpf.h): sets of
- * mappings, sorted by address, and who uses which. Computed here; unwind_tables.c puts it into the
- * maps.
+ * The mappings of traced processes, in the form that the BPF programs search (bpf/unwind.bpf.h):
+ * sets of mappings, sorted by address, and which process uses which. Computed here;
+ * unwind_tables.c puts them into the maps.
  *
  * /proc/PID/maps is read in pieces while the process changes it, and what a file says of its code
  * may be anything: an address never leads to a page of another file.
@@ -32,7 +32,7 @@ struct code_pages {
 	uint32_t pages_count;	   /* 0: it has none there */
 };
 
-/* Adds a segment; what is none, or beyond the bound, is left out. */
+/* Adds a segment; an invalid one, or one too many, is left out. */
 void code_pages__add_segment(struct code_pages *code, uint64_t vaddr, uint64_t size,
 			     uint64_t offset);
 /* How many pages all its segments take. */
@@ -71,13 +71,13 @@ const struct mapping_list *unwind_sets__list(const struct unwind_sets *sets, uin
 /* UNWIND_SLOT_NONE: all are in use. */
 uint32_t unwind_sets__free_slot(const struct unwind_sets *sets);
 
-/* A process maps what is in the list, which goes into a free slot and must not be empty; or what is
- * in a slot in use. *unused: the slot that nobody uses any more by that, which is free from now on;
- * UNWIND_SLOT_NONE: none. -ENOMEM: nothing has changed. */
+/* Sets a process's mappings: to a list, which must not be empty and goes into a free slot; or to
+ * those of a slot in use. *unused: the slot that became free by this; UNWIND_SLOT_NONE: none.
+ * -ENOMEM: nothing has changed. */
 int unwind_sets__put(struct unwind_sets *sets, pid_t pid, uint32_t slot, struct mapping_list *list,
 		     uint32_t *unused);
 int unwind_sets__share(struct unwind_sets *sets, pid_t pid, uint32_t slot, uint32_t *unused);
-/* It has ended, or is another program. The slot that nobody uses any more, or UNWIND_SLOT_NONE. */
+/* It has ended, or runs another program. The slot that became free, or UNWIND_SLOT_NONE. */
 uint32_t unwind_sets__forget(struct unwind_sets *sets, pid_t pid);
 
 /* Have generations begun again since this was asked last? Then what is cached of those before must

@@ -132,7 +132,7 @@ static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 	return file->code.pages_count ? file : NULL;
 }
 
-/* Where in by_page the file is that has a page; by_page_count: there is none. */
+/* The place in by_page of the file that has a page; by_page_count: no file has it. */
 static size_t find_page(struct unwind_tables *tables, uint32_t page)
 {
 	size_t low = 0, high = tables->by_page_count;
@@ -254,7 +254,7 @@ static void release_slot(struct unwind_tables *tables, uint32_t slot)
 	tables->unmapped |= slot != UNWIND_SLOT_NONE;
 }
 
-/* A process uses a slot from now on; then nobody finds the slot that it had. */
+/* A process uses a slot from now on; the programs do not find its earlier slot any more. */
 static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint32_t unused)
 {
 	struct perfx_unwind_process value = unwind_sets__process(tables->sets, slot);
@@ -374,12 +374,11 @@ static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list
 	return 0;
 }
 
-/* Of small files first: their code is in most stacks, and of a framework's little is. */
+/* Small files first: their code is in most stacks, little of a framework's is. */
 ORDER(compare_sizes, typeof(struct perfx_unwind_mapping *),
       ASCENDING((*a)->end - (*a)->start, (*b)->end - (*b)->start))
 
-/* Of the mappings that are not in `before`: those of a program that opens one library after the
- * other are loaded once. */
+/* Loads the mappings that are not in `before`: a program may open one library after the other. */
 static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 			      const struct mapping_list *list, const struct mapping_list *before)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the BPF programs unwind stacks by (bpf/unwind.bpf.h): which files traced processes map
- * where, and the unwind tables of these files, a page of 64 KiB of text at a time. Loaded are the
- * pages that a process has in memory when its mapping is first seen, and those that a walk has
- * asked for.
+ * Unwind tables for the BPF programs (bpf/unwind.bpf.h): where traced processes map which files,
+ * and the tables of these files, for a page of 64 KiB of text at a time. Pages are loaded if a
+ * process has them in memory when its mapping is first seen, or when a walk asks for them.
  *
  * Everything is bounded, because files may be hostile: 32 MiB of rows, 16,384 rules, 4 GiB of text,
  * 4,096 mappings of a process. When the rows are full, those of files go that no process maps any

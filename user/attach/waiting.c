@@ -129,7 +129,7 @@ void waiting__give_up(struct waiting *waiting)
 {
 	waiting__stop(waiting);
 	waiting->given_up = true;
-	/* for samples: nobody waits by this table any longer */
+	/* samples read this table: no thread waits by it any longer */
 	for (size_t i = 0; i < PERFX_MAX_WAITERS; i++)
 		waiting->waiters[i].since_ns = 0;
 }

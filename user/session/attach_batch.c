@@ -25,10 +25,8 @@ void attach_batch_clear(struct attach_batch *batch)
 
 static int check_sharing(struct follow *follow, struct attach_batch *batch, size_t module)
 {
-	const struct recording *recording = follow->recording;
-
-	if (recording->plan->modules[module].successor || recording->options->all ||
-	    probes__decided(recording->probes, module))
+	if (follow->recording->plan->modules[module].successor || follow->recording->options->all ||
+	    probes__decided(follow->recording->probes, module))
 		return 0;
 	FOR_EACH (file, batch->files)
 		if (file->module == module)
@@ -59,24 +57,6 @@ bool follow_was_attached(const struct follow *follow, size_t module, uint32_t bo
 	       (!since_ns || probes__opened_ns(probes, module) <= since_ns);
 }
 
-/* Keeps the modules that were not attached for the process at its event. Returns their count. */
-static size_t keep_unattached(const struct follow *follow, const struct attach_job *job,
-			      size_t count)
-{
-	const struct plan *plan = follow->recording->plan;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		size_t module = job->modules[i];
-
-		if (!follow_was_attached(follow, module, job->born, job->task.since_ns) &&
-		    (!plan->modules[module].successor ||
-		     process_holds(job->task.pid, plan, module)))
-			job->modules[kept++] = module;
-	}
-	return kept;
-}
-
 /* Does the pid still belong to the process that had it? */
 static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 {
@@ -89,31 +69,34 @@ static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 ssize_t attach_batch_scan(struct follow *follow, struct attach_batch *batch,
 			  const struct attach_task *task)
 {
+	struct recording *recording = follow->recording;
+	const struct plan *plan = recording->plan;
 	struct attach_job job = {.task = *task,
-				 .born = process_table__born(follow->recording->processes,
-							     task->pid)};
+				 .born = process_table__born(recording->processes, task->pid)};
 	ssize_t count;
-	int err;
 
 	if (!is_same(follow, task->pid, job.born))
 		return -ESRCH;
 	if (follow_maps_as_parent(follow, task))
-		job.parent = process_table__born(follow->recording->processes, task->parent);
-	if (job.parent) {
-		err = add_job(follow, batch, &job);
-		return err ? err : 1;
-	}
-	count = plan__scan(follow->recording->plan, task->pid, &job.modules);
+		job.parent = process_table__born(recording->processes, task->parent);
+	if (job.parent)
+		return add_job(follow, batch, &job) ?: 1;
+	count = plan__scan(recording->plan, task->pid, &job.modules);
 	if (count < 0)
 		return count;
 	follow_update_mappings(follow, task);
-	job.modules_count = keep_unattached(follow, &job, (size_t)count);
-	if (!job.modules_count) {
-		free(job.modules);
-		return 0;
+	/* keeps the modules that were not attached for the process at its event */
+	for (ssize_t i = 0; i < count; i++) {
+		size_t module = job.modules[i];
+
+		if (!follow_was_attached(follow, module, job.born, task->since_ns) &&
+		    (!plan->modules[module].successor || process_holds(task->pid, plan, module)))
+			job.modules[job.modules_count++] = module;
 	}
-	err = add_job(follow, batch, &job);
-	return err ? err : (ssize_t)job.modules_count;
+	if (job.modules_count)
+		return add_job(follow, batch, &job) ?: (ssize_t)job.modules_count;
+	free(job.modules);
+	return 0;
 }
 
 static bool for_all_processes(const struct follow *follow, const struct attach_batch *batch,
@@ -137,13 +120,13 @@ void follow_release_if_ended(struct follow *follow, pid_t pid, uint32_t born)
 /* Finds the files that are attached for the parent: it comes before its child in a batch. */
 static void find_inherited(const struct follow *follow, struct attach_job *job)
 {
-	const struct probes *probes = follow->recording->probes;
-	size_t count = follow->recording->plan->modules_count;
+	struct recording *recording = follow->recording;
+	const struct probes *probes = recording->probes;
+	size_t count = recording->plan->modules_count;
 
 	job->modules = calloc(count + 1, sizeof(*job->modules));
 	if (!job->modules)
-		skipped_add(&follow->recording->skipped, "files of a forked child",
-			    "out of memory");
+		skipped_add(&recording->skipped, "files of a forked child", "out of memory");
 	for (size_t i = 0; job->modules && i < count; i++)
 		if (probes__attached_for(probes, i, job->parent) &&
 		    !probes__attached_for(probes, i, job->born))
@@ -168,25 +151,24 @@ static void attach_jobs(struct follow *follow, const struct attach_batch *batch,
 /* Targets are attached before the recording begins: they are never late. */
 static void emit_attached(struct follow *follow, const struct attach_job *job)
 {
-	const struct recording *recording = follow->recording;
 	struct perfx_traced_process traced;
 	struct perfx_late late = {0};
 	const char *path = NULL;
 
 	for (size_t i = 0; i < job->modules_count; i++) {
-		size_t count = probes__attached_count(recording->probes, job->modules[i]);
+		size_t count = probes__attached_count(follow->recording->probes, job->modules[i]);
 
 		if (!count)
 			continue;
-		path = path ?: recording->plan->modules[job->modules[i]].path;
-		late.time_ns = max_u64(late.time_ns,
-				       probes__opened_ns(recording->probes, job->modules[i]));
+		path = path ?: follow->recording->plan->modules[job->modules[i]].path;
+		late.time_ns = max_u64(late.time_ns, probes__opened_ns(follow->recording->probes,
+								       job->modules[i]));
 		late.functions_count += (uint32_t)count;
 		late.files_count++;
 	}
 	if (!job->task.since_ns || !path)
 		return;
-	if (tracer__traced_process(recording->tracer, job->task.pid, &traced) ||
+	if (tracer__traced_process(follow->recording->tracer, job->task.pid, &traced) ||
 	    traced.born != job->born) {
 		/* it has ended, and another may have its pid: its EXIT record follows */
 		follow_enqueue(follow, &job->task);
@@ -215,8 +197,8 @@ void attach_batch_open(struct follow *follow, struct attach_batch *batch)
 			sharing_find(&follow->untraced_files, follow->recording->plan,
 				     follow_is_traced, follow, batch->files, batch->files_count);
 	memory__consider(follow->recording->memory);
-	/* new programs first: their files may be attached for nobody yet, a child's are for its
-	 * parent */
+	/* new programs first: their files may not be attached yet, while a child's are attached
+	 * for its parent */
 	attach_jobs(follow, batch, true);
 	attach_jobs(follow, batch, false);
 	/* from this moment on */
@@ -287,7 +269,6 @@ void early_files_clear(struct early_files *early)
 
 void follow_count_missed(struct follow *follow)
 {
-	struct recording *recording = follow->recording;
 	struct early_files *early = &follow->early;
 
 	if (!early->files_count)
@@ -295,20 +276,20 @@ void follow_count_missed(struct follow *follow)
 	/* plans the files of processes that have ended, and attaches those of interest for all
 	 * processes */
 	FOR_EACH (file, early->files) {
-		ssize_t module = planned_module(recording->plan, file);
+		ssize_t module = planned_module(follow->recording->plan, file);
 
 		if (module < 0 && file->path && process_has_ended(file->pid) &&
-		    plan__add_file(recording->plan, file->path, file->inode) >= 0)
-			module = planned_module(recording->plan, file);
-		if (module >= 0 && recording->plan->modules[module].is_ml)
-			probes__attach(recording->probes, (size_t)module, 0, 0, true);
+		    plan__add_file(follow->recording->plan, file->path, file->inode) >= 0)
+			module = planned_module(follow->recording->plan, file);
+		if (module >= 0 && follow->recording->plan->modules[module].is_ml)
+			probes__attach(follow->recording->probes, (size_t)module, 0, 0, true);
 	}
-	probes__open(recording->probes);
+	probes__open(follow->recording->probes);
 	for (size_t i = 0; i < early->files_count;) {
 		pid_t pid = early->files[i].pid;
-		bool traced = process_table__has(recording->processes, pid);
+		bool traced = process_table__has(follow->recording->processes, pid);
 		bool ended = !traced && process_has_ended(pid);
-		int is_ml = ended ? early_files_are_ml(early, recording->plan, pid) : 0;
+		int is_ml = ended ? early_files_are_ml(early, follow->recording->plan, pid) : 0;
 
 		if (!traced && !ended && attach_queue__has(follow->queue, pid)) {
 			i++;
@@ -316,7 +297,7 @@ void follow_count_missed(struct follow *follow)
 		}
 		follow->result.missed_count += is_ml > 0;
 		if (is_ml < 0)
-			skipped_hint(&recording->skipped, "short-lived processes",
+			skipped_hint(&follow->recording->skipped, "short-lived processes",
 				     "some ended before it was known what they run, and the file "
 				     "is not there any more");
 		early_files_forget(early, pid);

@@ -43,7 +43,7 @@ static int open_probes(struct recording *recording)
 
 static void tick_probes(struct recording *recording)
 {
-	probes__watch_cost(recording->probes);
+	hit_costs_watch(probes__hit_costs(recording->probes), recording->tracer);
 	probes__time_deep_calls_at_exits(recording->probes);
 }
 

@@ -250,7 +250,7 @@ static void measure_costs(struct budget *budget, uint64_t now_ns)
 	probes__measure_cost(budget->recording->probes, kept);
 	memory__measure_cost(budget->recording->memory, now_ns, kept);
 	for (enum tracer_background i = 0; i < TRACER_BACKGROUNDS; i++) {
-		double ns = probes__background_ns(budget->recording->probes, i);
+		double ns = probes__hit_costs(budget->recording->probes)->background[i].spent_ns;
 
 		budget->background_spent_ns[i] *= kept;
 		budget->background_spent_ns[i] += ns - budget->background_ns[i];
@@ -265,6 +265,7 @@ static void tick(struct recording *recording)
 {
 	uint64_t now_ns = recording->now_ns;
 	struct budget *budget = recording->budget;
+	struct hit_costs *hit_costs = probes__hit_costs(recording->probes);
 	bool is_early = now_ns < budget->started_ns + EARLY_NS;
 	double allowed_ns, rest_ns = HUGE_VAL;
 	enum perfx_domain domain;
@@ -275,7 +276,7 @@ static void tick(struct recording *recording)
 	if (memory__places_leaks(recording->memory))
 		memory__note_growth(recording->memory,
 				    process_table__growth(recording->processes, now_ns));
-	if (now_ns < budget->next_check_ns || !probes__cost_is_known(recording->probes))
+	if (now_ns < budget->next_check_ns || hit_costs->forgotten)
 		return;
 	measure_costs(budget, now_ns);
 	budget->next_check_ns = now_ns + (is_early ? EARLY_CHECKS_NS : CHECKS_NS);
@@ -298,7 +299,7 @@ static void tick(struct recording *recording)
 	/* Calls that are only counted run another program, and a program has less to do for a
 	 * sample: the window begins anew with the new probes and their cost. */
 	measure_costs(budget, clock_monotonic_ns());
-	probes__forget_cost(recording->probes);
+	hit_costs_forget(hit_costs, recording->tracer);
 	budget->pace.spent_ns = 0;
 }
 

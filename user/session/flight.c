@@ -4,9 +4,9 @@
  *
  * A capture in memory forgets by itself (replay/replay.h). Here is when it is written: on
  * SIGUSR1, some time after a step that was slow, at the end; into run.perfx, run.2.perfx and so on.
- * Who watches the recording (top, serve) gets its own files instead, each time that it asks.
- * What a file needs to be whole is made for it: names of stacks that have come since the last one,
- * and what closes a capture, which goes into the file alone.
+ * A watcher of the recording (top, serve) gets its own files instead, each time that it asks.
+ * Each file is complete: names of new stacks are emitted before it, and the records that close a
+ * capture go into the file alone.
  */
 #include "session/recording.h"
 
@@ -190,12 +190,12 @@ static void report_dumps(struct flight *flight, bool wait)
 
 static void note_slow(struct flight *flight, uint64_t now_ns)
 {
-	uint64_t after_ns =
-		min_u64(flight->recording->options->flight_ns / AFTER_SHARE, AFTER_NS_MAX);
+	struct recording *recording = flight->recording;
+	uint64_t after_ns = min_u64(recording->options->flight_ns / AFTER_SHARE, AFTER_NS_MAX);
 	char took[UNITS_MAX], median[UNITS_MAX], after[UNITS_MAX], times[64] = "", *path;
 	struct slow_step step;
 
-	if (flight->due_ns || !step_watch__slow(flight->recording->steps, &step))
+	if (flight->due_ns || !step_watch__slow(recording->steps, &step))
 		return;
 	if (step.median_ns)
 		snprintf(times, sizeof(times), ", %.1f times the median of %s",
@@ -203,7 +203,7 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 			 format_ns(median, step.median_ns));
 	snprintf(flight->why, sizeof(flight->why), "step %llu of process %d took %s%s",
 		 (unsigned long long)step.number,
-		 (int)process_table__pid(flight->recording->processes, step.process),
+		 (int)process_table__pid(recording->processes, step.process),
 		 format_ns(took, step.duration_ns), times);
 	flight->step = (struct captured_step){.process = step.process,
 					      .from_ns = step.to_ns - step.duration_ns,

@@ -98,23 +98,22 @@ static bool is_executing(pid_t pid)
  * executes a program, or because BPF traces it already and its PROCESS record is still unread. */
 static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 {
-	struct recording *recording = follow->recording;
 	bool existed = false, is_ml = false;
 	size_t *modules = NULL;
 	ssize_t count;
 	int64_t process;
 
-	if (process_table__has(recording->processes, pid) || pid == getpid())
+	if (process_table__has(follow->recording->processes, pid) || pid == getpid())
 		return true;
-	count = plan__scan(recording->plan, pid, &modules);
+	count = plan__scan(follow->recording->plan, pid, &modules);
 	for (ssize_t i = 0; i < count; i++)
-		is_ml |= recording->plan->modules[modules[i]].is_ml;
+		is_ml |= follow->recording->plan->modules[modules[i]].is_ml;
 	free(modules);
 	if (!is_ml)
 		return true;
 	if (clock_monotonic_ns() - since_ns < EXEC_NS && is_executing(pid))
 		return false;
-	process = tracer__add_process(recording->tracer, pid, &existed);
+	process = tracer__add_process(follow->recording->tracer, pid, &existed);
 	if (process > 0 && !existed)
 		open_process(follow, (uint32_t)process, pid);
 	return !existed;
@@ -189,15 +188,15 @@ static void apply_plan_settings(struct follow *follow, bool trusted)
 static bool handle_task(struct follow *follow, struct attach_batch *batch,
 			const struct attach_task *task)
 {
+	struct recording *recording = follow->recording;
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	ssize_t found = 0;
 
-	if (follow->recording->options->all && !adopt(follow, task->pid, task->since_ns))
+	if (recording->options->all && !adopt(follow, task->pid, task->since_ns))
 		return false;
 	/* links for all processes: a child needs none of its own */
-	if (!process_table__has(follow->recording->processes, task->pid) ||
-	    (!probes__go_by_process(follow->recording->probes) &&
-	     follow_maps_as_parent(follow, task)))
+	if (!process_table__has(recording->processes, task->pid) ||
+	    (!probes__go_by_process(recording->probes) && follow_maps_as_parent(follow, task)))
 		return true;
 	/* its links would be its own, and it may end soon */
 	if (!task->known && follow_maps_as_parent(follow, task) &&
@@ -368,47 +367,46 @@ static void on_adopted(struct follow *follow, const struct perfx_process *adopte
 
 static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 {
+	struct recording *recording = follow->recording;
 	struct attach_task task = {.pid = (pid_t)fork->pid,
 				   .parent = (pid_t)fork->ppid,
 				   .cause = ATTACH_FORKED,
 				   .known = !goes_by_process(follow),
 				   .since_ns = fork->time_ns};
 
-	if (process_table__has(follow->recording->processes, task.pid))
+	if (process_table__has(recording->processes, task.pid))
 		forget_predecessor(follow, task.pid, fork->time_ns);
-	process_table__on_fork(follow->recording->processes, fork);
-	frames__fork(follow->recording->frames, fork->process, (pid_t)fork->pid,
-		     fork->parent_process);
-	unwind_tables__fork(follow->recording->unwind_tables, fork);
+	process_table__on_fork(recording->processes, fork);
+	frames__fork(recording->frames, fork->process, (pid_t)fork->pid, fork->parent_process);
+	unwind_tables__fork(recording->unwind_tables, fork);
 	/* files attached by process need links for the child */
 	follow_enqueue(follow, &task);
 	if (!task.known)
 		skipped_hint(
-			&follow->recording->skipped, "first moments of forked children",
+			&recording->skipped, "first moments of forked children",
 			"not traced: other programs map the same files, so each child gets its "
 			"own probes after its start");
 }
 
 static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 {
-	struct recording *recording = follow->recording;
-	const struct plan *plan = recording->plan;
+	const struct plan *plan = follow->recording->plan;
 	pid_t pid = (pid_t)exec->pid;
-	uint32_t born = process_table__born(recording->processes, pid);
+	uint32_t born = process_table__born(follow->recording->processes, pid);
 	ssize_t module = plan__find(plan, exec->inode, exec->dev_major, exec->dev_minor);
 	/* is the new program's own file attached already, or without functions? */
 	bool is_known =
 		module >= 0 && (!plan->modules[module].functions_count ||
 				follow_was_attached(follow, (size_t)module, born, exec->time_ns));
 
-	process_table__on_exec(recording->processes, exec);
+	process_table__on_exec(follow->recording->processes, exec);
 	/* by the first one its links are known */
 	if (exec->old_process != born)
-		recycle__ended(recording->recycle, exec->old_process, exec->time_ns);
-	unwind_tables__forget(recording->unwind_tables, pid);
+		recycle__ended(follow->recording->recycle, exec->old_process, exec->time_ns);
+	unwind_tables__forget(follow->recording->unwind_tables, pid);
 	/* links by pid end with the main thread */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
-		probes__release(recording->probes, born);
+		probes__release(follow->recording->probes, born);
 	follow_enqueue(follow, &(struct attach_task){.pid = pid,
 						     .cause = ATTACH_EXECUTED,
 						     .known = is_known,
@@ -417,16 +415,15 @@ static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 
 static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 {
-	struct recording *recording = follow->recording;
-	uint32_t born = process_table__on_exit(recording->processes, exit);
+	uint32_t born = process_table__on_exit(follow->recording->processes, exit);
 	struct attach_task task = {.cause = ATTACH_MOVED};
 	bool waited;
 
-	recycle__ended(recording->recycle, exit->process, exit->time_ns);
-	recycle__ended(recording->recycle, born, exit->time_ns);
+	recycle__ended(follow->recording->recycle, exit->process, exit->time_ns);
+	recycle__ended(follow->recording->recycle, born, exit->time_ns);
 	if (born)
-		probes__release(recording->probes, born);
-	unwind_tables__forget(recording->unwind_tables, (pid_t)exit->pid);
+		probes__release(follow->recording->probes, born);
+	unwind_tables__forget(follow->recording->unwind_tables, (pid_t)exit->pid);
 	waited = attach_queue__forget(follow->queue, (pid_t)exit->pid, &task);
 	if (task.cause == ATTACH_FORKED)
 		follow->child_life_ns = exit->time_ns - task.since_ns;
@@ -435,7 +432,7 @@ static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 				 &(struct perfx_late){.time_ns = exit->time_ns,
 						      .process = exit->process},
 				 "");
-	if ((pid_t)exit->pid == recording->main_pid && !follow->result.main_ended) {
+	if ((pid_t)exit->pid == follow->recording->main_pid && !follow->result.main_ended) {
 		follow->result.main_ended = true;
 		follow->result.main_status = exit->status;
 	}
@@ -515,12 +512,12 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 /* Queues the processes that may have mapped a file since mappings were read last. */
 static void rescan(struct follow *follow)
 {
+	struct recording *recording = follow->recording;
 	size_t count;
-	const pid_t *traced = process_table__pids(follow->recording->processes, &count),
-		    *pids = traced;
+	const pid_t *traced = process_table__pids(recording->processes, &count), *pids = traced;
 	pid_t *all = NULL;
 
-	if (follow->recording->options->all) {
+	if (recording->options->all) {
 		ssize_t all_count = process_list(&all);
 
 		count = all_count < 0 ? count : (size_t)all_count;
@@ -567,9 +564,8 @@ void follow__read_mappings_until(struct follow *follow, uint64_t time_ns)
  */
 static void end_lost(struct follow *follow, uint64_t now_ns)
 {
-	struct recording *recording = follow->recording;
 	size_t count, missing_count = 0, found_count = 0;
-	const pid_t *pids = process_table__pids(recording->processes, &count);
+	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
 	pid_t missing[LOST_MAX], found[LOST_MAX];
 	struct perfx_traced_process traced;
 
@@ -579,7 +575,7 @@ static void end_lost(struct follow *follow, uint64_t now_ns)
 	for (size_t i = 0; i < count && missing_count < LOST_MAX; i++) {
 		bool was_missing = false;
 
-		if (!tracer__traced_process(recording->tracer, pids[i], &traced))
+		if (!tracer__traced_process(follow->recording->tracer, pids[i], &traced))
 			continue;
 		for (size_t k = 0; k < follow->missing_count; k++)
 			was_missing |= follow->missing[k] == pids[i];
@@ -591,12 +587,12 @@ static void end_lost(struct follow *follow, uint64_t now_ns)
 	memcpy(follow->missing, missing, missing_count * sizeof(missing[0]));
 	follow->missing_count = missing_count;
 	for (size_t i = 0; i < found_count; i++) {
-		struct perfx_exit exit = {.time_ns = now_ns,
-					  .process = process_table__process(recording->processes,
-									    found[i]),
-					  .pid = (uint32_t)found[i]};
+		struct perfx_exit exit = {
+			.time_ns = now_ns,
+			.process = process_table__process(follow->recording->processes, found[i]),
+			.pid = (uint32_t)found[i]};
 
-		SINK_PACK(recording->sink, &follow->made, PERFX_KIND_EXIT, exit);
+		SINK_PACK(follow->recording->sink, &follow->made, PERFX_KIND_EXIT, exit);
 		on_exit_event(follow, &exit);
 	}
 }
@@ -687,28 +683,29 @@ int follow__targets(struct follow *follow)
 /* Injected libraries, attached before the program maps them; no other process does. */
 static void attach_ahead(struct follow *follow)
 {
-	const struct launch *launch = follow->recording->options->launch;
+	struct recording *recording = follow->recording;
+	const struct launch *launch = recording->options->launch;
 	size_t count;
 	char *const *files = launch__files(launch, &count);
 	pid_t pid = launch__pid(launch);
 
 	for (size_t i = 0; i < count; i++) {
-		ssize_t module = plan__add_file(follow->recording->plan, files[i], 0);
+		ssize_t module = plan__add_file(recording->plan, files[i], 0);
 
 		if (module >= 0)
-			probes__attach(follow->recording->probes, (size_t)module,
-				       process_table__born(follow->recording->processes, pid), pid,
-				       true);
+			probes__attach(recording->probes, (size_t)module,
+				       process_table__born(recording->processes, pid), pid, true);
 	}
-	probes__open(follow->recording->probes);
+	probes__open(recording->probes);
 }
 
 int follow__attach(struct follow *follow)
 {
-	bool trusted = follow->recording->plan->c_alone;
+	struct recording *recording = follow->recording;
+	bool trusted = recording->plan->c_alone;
 	struct attach_batch batch = {0};
 	size_t count;
-	const pid_t *pids = process_table__pids(follow->recording->processes, &count);
+	const pid_t *pids = process_table__pids(recording->processes, &count);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < count; i++) {
@@ -717,15 +714,14 @@ int follow__attach(struct follow *follow)
 
 		err = n < 0 && n != -ESRCH && n != -ENOENT ? (int)n : 0;
 		if (err)
-			say_scan_error(pids[i], err,
-				       follow->recording->options->plan.functions_max);
+			say_scan_error(pids[i], err, recording->options->plan.functions_max);
 	}
 	apply_plan_settings(follow, trusted);
-	unwind_tables__publish(follow->recording->unwind_tables, true);
+	unwind_tables__publish(recording->unwind_tables, true);
 	if (!err)
 		attach_batch_open(follow, &batch);
 	attach_batch_clear(&batch);
-	if (!err && follow->recording->options->launch)
+	if (!err && recording->options->launch)
 		attach_ahead(follow);
 	return err;
 }

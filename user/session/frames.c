@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Mappings of a process that are no more, at most; the oldest are forgotten. */
+/* Former mappings kept of a process; the oldest are forgotten. */
 enum { GONE_MAX = 4096 };
 
 /* An address in stacks, with the code that lay there. */

@@ -46,15 +46,15 @@ struct frames;
 struct frames *frames__new(struct sink *sink, struct tracer *tracer, struct skipped_list *skipped);
 void frames__free(struct frames *frames);
 
-/* Looks at what a process maps now: at the start, after exec, and when an executable mapping has
- * come. `process` is its index. 0 or -errno; -ESRCH: it is gone. */
+/* Reads the mappings of a process: at the start, after exec, and when an executable mapping is
+ * new. `process` is its index. 0 or -errno; -ESRCH: it is gone. */
 int frames__map(struct frames *frames, uint32_t process, pid_t pid);
 /* A process has mapped code: what lay at its addresses before lies there no more. In order of time,
  * and before the stacks that may show it. 0 or -ENOMEM. */
 int frames__mapped(struct frames *frames, uint32_t process, const struct new_mapping *mapping);
 /* A child begins with what its parent maps. Not needed to be followed by a look at it. */
 int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t parent);
-/* Looks again at interpreters that had not started (session/python_frames.h). */
+/* Searches again for interpreters that had not started (session/python_frames.h). */
 void frames__tick(struct frames *frames, uint64_t now_ns);
 /* A process that has ended: nothing is asked of it any more. */
 void frames__forget(struct frames *frames, uint32_t process);
@@ -69,7 +69,7 @@ uint64_t frames__stack_time_ns(const struct perfx_stack *stack);
 /* A record of time_ns names a stack, which may be older: where other code lies at its addresses
  * now, *stack becomes a stack that says so; 0: it is not known. */
 void frames__name_stack(struct frames *frames, uint32_t process, uint32_t *stack, uint64_t time_ns);
-/* No record names a stack of before any more. */
+/* No further record names an older stack. */
 void frames__forget_stacks(struct frames *frames);
 /* The same of the Python frame that a CONTEXT record names. */
 int frames__caller(struct frames *frames, struct perfx_context *context);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What traced calls hand to GPUs, as records: GPU_LAUNCHES, GPU_COPIES, GPU_NAME. The kernel has
- * the sums (bpf/gpu.bpf.h); here kernels get their names.
+ * GPU work that traced calls submit, as records: GPU_LAUNCHES, GPU_COPIES, GPU_NAME. The BPF
+ * programs keep the sums (bpf/gpu.bpf.h); this file names the kernels.
  *
- * A kernel that is known by the address of its host stub has that function's name. What is mapped
- * there is noted when its first sum is sent, at most a second after the launch; the name is looked
- * up at the end, all of a file at a time (session/frames.h says why). One that is known by its
- * handle alone, because it got that before anybody looked, is "kernel at 0x7f…".
+ * A kernel that is known by the address of its host stub gets that function's name. The mapping at
+ * the address is recorded when the first sum is sent, at most a second after the launch; names are
+ * looked up at the end, all of a file at a time (session/frames.h says why). A kernel that is known
+ * by its handle alone, because it got the handle before tracing began, is "kernel at 0x7f…".
  */
 #include "session/recording.h"
 

@@ -70,9 +70,9 @@ static char **caller_environment(void)
 }
 
 /*
- * What `run` puts into a program's environment so that it marks what cannot be probed from outside:
- * inlined NVTX 3 (a library that it calls instead), Python functions (a hook that Python imports as
- * it starts). Both lie beside perfx-trace: lib/perfx in its own folder, or in that one's parent.
+ * `run` sets environment variables so that the program reports what probes cannot see: inlined
+ * NVTX 3 calls (it loads our library instead) and Python functions (Python imports a hook as it
+ * starts). Both files lie beside perfx-trace: in lib/perfx of its own folder or of the parent.
  */
 
 struct inject {

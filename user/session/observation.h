@@ -24,7 +24,7 @@ bool observation_ends_steps(const struct plan *plan, const struct plan_function 
 /* Does any function of the plan? */
 bool observation_is_possible(const struct plan *plan);
 
-/* Times of steps, in order, of before and of after. */
+/* Durations of steps before and after the recording, in order. */
 struct unprobed {
 	const uint64_t *before_ns, *after_ns;
 	size_t before_count, after_count;

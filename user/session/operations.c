@@ -43,17 +43,17 @@ static bool read_process(void *ctx, uint64_t address, void *to, size_t bytes)
 /* The names come from the process: any bytes but NUL. */
 static void name_function(struct operations *operations, const struct perfx_object_record *object)
 {
-	const struct plan_function *runner =
-		probes__function(operations->recording->probes, object->runner);
+	const struct recording *recording = operations->recording;
+	const struct plan_function *runner = probes__function(recording->probes, object->runner);
 	const struct plan_module *module =
-		runner ? &operations->recording->plan->modules[runner->module] : NULL;
+		runner ? &recording->plan->modules[runner->module] : NULL;
 	struct perfx_function record = {.offset = runner ? runner->offset : 0,
 					.function = object->function,
 					.source = PERFX_SOURCE_XLA};
 	struct text name = {0};
 
 	text_printf(&name, "%s/%s", object->module, object->operation);
-	SINK_PACK(operations->recording->sink, &operations->buffer, PERFX_KIND_FUNCTION, record,
+	SINK_PACK(recording->sink, &operations->buffer, PERFX_KIND_FUNCTION, record,
 		  name.data ? name.data : "", module ? module->path : "",
 		  module ? module->build_id : "");
 	text_clear(&name);

@@ -57,7 +57,7 @@ static uint64_t read_number(const char *folder, const char *file)
 	return end == text || *end ? UINT64_MAX : number;
 }
 
-/* One that cannot be read, or that is one too many, is left out. */
+/* Leaves out a domain that cannot be read, and those beyond the limit. */
 static int add_domain(struct powercap *powercap, const char *root, const char *folder)
 {
 	struct domain domain = {0};

@@ -69,7 +69,7 @@ enum growth process_table__growth(struct process_table *table, uint64_t now_ns);
 const pid_t *process_table__pids(const struct process_table *table, size_t *count);
 /* Have all of these ended, as /proc says, before there was an exit record? */
 bool process_table__all_ended(const struct process_table *table);
-/* Of a process that lives, by its index; 0: it is none. */
+/* The pid of a running process, by its index; 0: no such process runs. */
 pid_t process_table__pid(const struct process_table *table, uint32_t process);
 /* The index of the process that has this pid now; 0: none. */
 uint32_t process_table__process(const struct process_table *table, pid_t pid);
@@ -89,15 +89,15 @@ struct rank {
 	uint32_t rank, world_size;
 	uint32_t local_rank; /* on its machine; UINT32_MAX: not known */
 	const char *source;  /* the variable that has the rank */
-	/* What the processes of one job have in common: "127.0.0.1:29500"; "": nothing is known */
+	/* The same for all processes of a job, such as "127.0.0.1:29500"; "": not known */
 	char job[RANK_JOB_BYTES];
 };
 
-/* Of an environment, "NAME=VALUE" NUL-separated. False: it names no rank, or one that is none. */
+/* Reads an environment, "NAME=VALUE" NUL-separated. False: it has no valid rank. */
 bool rank_of_environment(const char *environment, size_t bytes, struct rank *rank);
 
-/* Of a process: by the environment with which it began, else by the one that it has now, for
- * torch.multiprocessing and its like set the variables in processes that run. *environ_at: where
+/* Reads the environment that a process started with, else its present one, because
+ * torch.multiprocessing and others set the variables in running processes. *environ_at: where
  * the C library has `environ`, kept for the next time; 0: not known. */
 bool rank_of_process(pid_t pid, uint64_t *environ_at, struct rank *rank);
 

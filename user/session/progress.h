@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the user sees while a recording is made. Messages, one line each; and on a terminal a line
- * that changes:
+ * Messages to the user during a recording, one line each; and on a terminal a status line:
  *
  *     attaching 738 probes…
  *     8 s left · 12 steps · 30,261 calls · Ctrl-C stops and reports

@@ -27,7 +27,7 @@ struct python_frame {
 };
 
 enum python_state {
-	PYTHON_NONE,	 /* there is none */
+	PYTHON_NONE,	 /* no interpreter */
 	PYTHON_STARTING, /* it is asked again */
 	PYTHON_READ,
 	PYTHON_REFUSED,

@@ -27,12 +27,12 @@ struct python_frames;
 struct python_frames *python_frames__new(struct tracer *tracer, struct sink *sink);
 void python_frames__free(struct python_frames *python);
 
-/* Looks for an interpreter in a process's mappings, unless it is known already. */
+/* Searches a process's mappings for an interpreter, unless it is known already. */
 void python_frames__map(struct python_frames *python, uint32_t process, pid_t pid,
 			const struct maps *maps);
 /* A child has its parent's. */
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent);
-/* Looks again at processes whose interpreter had not started. */
+/* Searches again for interpreters that had not started. */
 void python_frames__tick(struct python_frames *python, uint64_t now_ns);
 /* A process that has ended. */
 void python_frames__forget(struct python_frames *python, uint32_t process);

@@ -276,19 +276,6 @@ void recording_report_pauses(struct recording *recording)
 
 _Static_assert(offsetof(struct recorder, recording) == 0, "a recording is its recorder's");
 
-static int open_parts(struct recording *recording)
-{
-	for (size_t i = 0; i < PARTS_COUNT; i++) {
-		int err = parts[i]->open ? parts[i]->open(recording) : 0;
-
-		if (!err)
-			continue;
-		msg_say("cannot set up %s: %s", parts[i]->name, strerror(-err));
-		return EXIT_FAILED;
-	}
-	return EXIT_OK;
-}
-
 /* Besides the parts, by index. */
 #define WAKE_TIMER   PARTS_COUNT
 #define WAKE_WATCHER (PARTS_COUNT + 1)
@@ -326,14 +313,6 @@ static void enable_wakes(struct recorder *recorder, size_t part, bool on)
 	struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = part};
 
 	epoll_ctl(recorder->epoll_fd, EPOLL_CTL_MOD, parts[part]->fd(&recorder->recording), &event);
-}
-
-static void on_part(struct recorder *recorder, size_t part)
-{
-	if (++recorder->wakes[part] == parts[part]->wakes_max)
-		enable_wakes(recorder, part, false);
-	if (parts[part]->on_readable)
-		parts[part]->on_readable(&recorder->recording);
 }
 
 static void drain(struct recorder *recorder)
@@ -399,6 +378,14 @@ static int wait_ms(const struct recording *recording)
 	uint64_t left_ns = recording->end_ns > now_ns ? recording->end_ns - now_ns : 0;
 
 	return (int)((min_u64(left_ns, 1000000000u) + 999999) / 1000000);
+}
+
+static void on_part(struct recorder *recorder, size_t part)
+{
+	if (++recorder->wakes[part] == parts[part]->wakes_max)
+		enable_wakes(recorder, part, false);
+	if (parts[part]->on_readable)
+		parts[part]->on_readable(&recorder->recording);
 }
 
 static void loop(struct recorder *recorder)
@@ -661,7 +648,15 @@ static int prepare(struct recorder *recorder)
 		if (recorder->observation)
 			recording->sink = observation__sink(recorder->observation);
 	}
-	code = open_parts(recording) ?: attach(recorder);
+	for (size_t i = 0; !code && i < PARTS_COUNT; i++) {
+		int err = parts[i]->open ? parts[i]->open(recording) : 0;
+
+		if (err) {
+			msg_say("cannot set up %s: %s", parts[i]->name, strerror(-err));
+			code = EXIT_FAILED;
+		}
+	}
+	code = code ?: attach(recorder);
 	restore_priority();
 	return code ?: open_loop(recorder);
 }

@@ -91,7 +91,7 @@ struct recorder_options {
 	double max_overhead_percent; /* --max-overhead; 0: not given, HUGE_VAL: no limit */
 	uint64_t observe_ns; /* steps without probes, before and after, at most so long; 0: none */
 	uint64_t steps_max;  /* ends when a process has done so many steps; 0: not by them */
-	/* Asked as records come: true ends the recording; NULL: nobody is asked. */
+	/* Called as records arrive: true ends the recording; NULL: not called. */
 	bool (*enough)(void *ctx);
 	void *enough_ctx;
 	bool quiet; /* says nothing of what is traced */
@@ -123,7 +123,7 @@ struct recorder_options {
 	/* The name of the first file: run.perfx, then run.2.perfx, …; NULL: only the watcher asks
 	 * for files. */
 	const char *flight_path;
-	const struct recorder_watcher *watcher; /* NULL: nobody watches; with flight_ns only */
+	const struct recorder_watcher *watcher; /* NULL: none; with flight_ns only */
 	struct trigger trigger;			/* all zero: none */
 	const char *command;   /* this program's own command line, for the report */
 	struct phases *phases; /* of the start; printed where PERFX_DEBUG is set */

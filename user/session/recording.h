@@ -142,8 +142,8 @@ extern const struct recording_part operations_part, processes_part, powercap_par
 	gpu_work_part, gpu_agents_part, steps_part, totals_part, flight_part, progress_part;
 
 /*
- * What parts ask of each other, beside the headers of their own that some have. NULL is a part that
- * is not there, for all but operations and flight.
+ * Functions that parts call of each other, beside those in headers of their own. NULL is a part
+ * that is absent, for all but operations and flight.
  */
 
 /* operations.c: the record of a thunk that ran for the first time. */
@@ -178,13 +178,13 @@ int flight__finish(struct flight *flight, const struct ending *ending);
 /* A RECORDING_WINDOW record: the recording begins, pauses or goes on. In between, no samples are
  * taken. In recorder.c. */
 void recording_turn(struct recording *recording, const struct perfx_recording_window *window);
-/* Tells memory of the pauses. To be called when the rings have been read: control records are read
- * before others, which may be of before the pause. */
+/* Passes the pauses to memory. To be called when the rings have been read: control records are read
+ * first, and other records may be older than the pause. */
 void recording_report_pauses(struct recording *recording);
 
 /* attach_parts.c: notes each part of the tracer whose programs the kernel has rejected. */
 void skip_rejected_programs(struct recording *recording);
-/* What unwind tables have cost, where PERFX_DEBUG is set. */
+/* Reports the cost of unwind tables, where PERFX_DEBUG is set. */
 void say_unwind_tables(const struct recording *recording);
 
 static inline bool recording_is_on(const struct recording *recording)
@@ -215,9 +215,9 @@ struct host_peaks {
 };
 
 /*
- * What this host can do: given, kept from an earlier time, measured now or estimated. Once there is
- * something to compare with it, and before anything is attached; where a library with such
- * functions came later, at the end.
+ * Emits the host's peak performance: given, kept from an earlier time, measured now or estimated.
+ * Only when a planned function's work is known, and before anything is attached; at the end if such
+ * a library was mapped later.
  */
 void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct peaks_given *given,
 		     const struct plan *plan);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Indices of processes and calling contexts, in a recording that goes on (--flight, top, serve):
- * tables have room for so many, and processes come and go by the thousand. What has ended is
- * forgotten, in the kernel and here, and its indices are others' then.
+ * Indices of processes and calling contexts are reused in an endless recording (--flight, top,
+ * serve): tables have limited room, and processes come and go by the thousand. Ended processes are
+ * removed from the kernel's tables and from this program's.
  *
- * Not before nobody can take the one for the other: records of the flight buffer, and who watches
- * the recording (known_from_ns in recorder.h), know processes by their index alone.
+ * An index is reused only when nothing can confuse the two processes: records in the flight buffer
+ * and watchers of the recording (known_from_ns in recorder.h) know processes by their index alone.
  */
 #include "session/recording.h"
 
@@ -73,7 +73,7 @@ static void release(struct recycle *recycle, uint64_t now_ns)
 	const struct recording *recording = recycle->recording;
 	const struct recorder_watcher *watcher = recording->options->watcher;
 	const struct perfx_free_ids *ids = tracer__free_ids(recording->tracer, PERFX_ID_CONTEXT);
-	/* nobody knows those that ended before this by their index */
+	/* no record and no watcher refers to processes that ended before this */
 	uint64_t known_from_ns = now_ns - min_u64(recording->options->flight_ns, now_ns);
 	size_t count = 0;
 
@@ -118,7 +118,7 @@ static void tick(struct recording *recording)
 	if (now_ns < recycle->next_renewal_ns)
 		return;
 	recycle->next_renewal_ns = now_ns + recycle->recording->options->flight_ns + LATE_NS;
-	/* describes everything in use again, so that nobody has to keep all descriptions */
+	/* describes everything in use again, so that old descriptions need not be kept */
 	sampler__renew(recycle->recording->sampler);
 	frames__forget_stacks(recycle->recording->frames);
 	waits__renew(recycle->recording->waits);

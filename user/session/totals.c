@@ -101,10 +101,10 @@ static void send_overflow(struct totals *totals, uint32_t id, const struct perfx
 /* Nodes with calls that found no room in the ring. */
 static void send_overflows(struct totals *totals)
 {
-	uint64_t overflowed = tracer__counter(totals->recording->tracer, PERFX_COUNTER_RING_DROPS);
+	struct recording *recording = totals->recording;
+	uint64_t overflowed = tracer__counter(recording->tracer, PERFX_COUNTER_RING_DROPS);
 	uint32_t count;
-	const struct perfx_context_node *nodes =
-		tracer__contexts(totals->recording->tracer, &count);
+	const struct perfx_context_node *nodes = tracer__contexts(recording->tracer, &count);
 
 	/* nearly always none; once more after some, because a node's sums may come after the
 	 * counter */
@@ -157,18 +157,17 @@ static void send_losses(struct totals *totals)
 
 void totals__emit(struct totals *totals, uint64_t now_ns, bool last)
 {
-	const struct recording *recording = totals->recording;
-
-	thread_counters__report(recording->thread_counters, recording->tracer, recording->sink);
-	memory__report(recording->memory);
-	sampler__report(recording->sampler);
-	operations__report(recording->operations, last);
-	waits__emit(recording->waits, now_ns, last);
-	gpu_work__emit(recording->gpu_work);
-	agents__emit_sums(gpu_agents__agents(recording->gpu_agents));
+	thread_counters__report(totals->recording->thread_counters, totals->recording->tracer,
+				totals->recording->sink);
+	memory__report(totals->recording->memory);
+	sampler__report(totals->recording->sampler);
+	operations__report(totals->recording->operations, last);
+	waits__emit(totals->recording->waits, now_ns, last);
+	gpu_work__emit(totals->recording->gpu_work);
+	agents__emit_sums(gpu_agents__agents(totals->recording->gpu_agents));
 	send_overflows(totals);
-	tracer__each_sums(recording->tracer, send_sums, totals);
-	totals->entries_count = probes__report_hits(recording->probes);
+	tracer__each_sums(totals->recording->tracer, send_sums, totals);
+	totals->entries_count = probes__report_hits(totals->recording->probes);
 	send_losses(totals);
 }
 
@@ -228,19 +227,18 @@ void totals_of_nothing(struct sink *sink, const struct recorder_options *options
 
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
-	const struct recording *recording = totals->recording;
-	const struct plan *plan = recording->plan;
+	const struct plan *plan = totals->recording->plan;
 	struct perfx_not_attached waiting = {.count = 1};
 	/* calls that have not ended: hits of entries, minus records and overflow sums */
-	uint64_t begun =
-		totals->entries_count - tracer__counter(recording->tracer, PERFX_COUNTER_REPEATS);
-	uint64_t ended =
-		ending->spans_count + tracer__counter(recording->tracer, PERFX_COUNTER_RING_DROPS);
+	uint64_t begun = totals->entries_count -
+			 tracer__counter(totals->recording->tracer, PERFX_COUNTER_REPEATS);
+	uint64_t ended = ending->spans_count +
+			 tracer__counter(totals->recording->tracer, PERFX_COUNTER_RING_DROPS);
 
-	probes__skip_nameless(recording->probes);
-	probes__skip_failed(recording->probes);
+	probes__skip_nameless(totals->recording->probes);
+	probes__skip_failed(totals->recording->probes);
 	send_skipped(closing, &totals->buffer, &plan->skipped);
-	send_skipped(closing, &totals->buffer, &recording->skipped);
+	send_skipped(closing, &totals->buffer, &totals->recording->skipped);
 	for (size_t i = 0; i < plan->options.patterns_count; i++)
 		if (plan__waits(plan, i))
 			SINK_PACK(closing, &totals->buffer, PERFX_KIND_NOT_ATTACHED, waiting,
@@ -250,7 +248,7 @@ void totals__close(struct totals *totals, struct sink *closing, const struct end
 		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
 			  begun > ended ? begun - ended : 0);
 	send_loss(closing, &totals->buffer, PERFX_LOSS_DETACHED_PROBES,
-		  probes__detached_count(recording->probes));
+		  probes__detached_count(totals->recording->probes));
 	send_end(closing, &totals->buffer, ending);
 }
 
@@ -290,9 +288,7 @@ const struct recording_part totals_part = {
 	.name = "sums", .open = open_totals, .end = end_totals, .close = close_totals};
 
 /*
- * What this host can do, as records of the stream: given, kept from an earlier time, measured now
- * or estimated. Only when there is something to compare with it, and before anything is attached;
- * where a library with such functions came later, at the end.
+ * The host's peak performance, as PEAK records (host_peaks_emit() in recording.h).
  */
 
 static void emit_peak(struct sink *sink, struct perfx_peak record)

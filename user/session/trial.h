@@ -15,9 +15,9 @@
 
 /*
  * A rate while it is recorded: training steps, calls, or a counter of the program's own, a second.
- * What comes before the rate is steady is left out: the time to the first event (imports, the
- * compilation of kernels), and a warm-up after it. From then on the rate is that from event to
- * event, so that it does not depend on where the recording begins and ends between two of them.
+ * The time until the rate is steady is left out: up to the first event (imports, compilation of
+ * kernels), and a warm-up after it. The rate is then measured from event to event, so that it does
+ * not depend on where between two events the recording begins and ends.
  */
 
 /* A rate needs at least this many events. */
@@ -73,7 +73,7 @@ struct trial_options {
 	uint64_t timeout_ns; /* it is ended after so long, whatever was seen */
 	/* NULL: the time until it exits is measured, without tracing and its privileges. */
 	const struct rate_options *rate;
-	/* What to trace. The trial sets its launch and end. */
+	/* Options of the recording. The trial sets launch and end. */
 	struct recorder_options recording;
 	const struct features *features;
 	struct aggregate *aggregate; /* of all that is traced; NULL: none */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What threads wait for, as records: BLOCKED, the sums of the kernel (attach/waiting.h) as
- * differences, and WAIT_OBJECT, the names of what they wait for, looked up soon after the first
- * wait, while the process still has it.
+ * Waits of threads, as records: BLOCKED has the growth of the sums that the BPF programs keep
+ * (attach/waiting.h), WAIT_OBJECT the name of the object that a thread waits for. A name is looked
+ * up soon after the first wait, while the process still has the object.
  */
 #include "session/recording.h"
 
