@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a call computes: the VM that runs the cost programs of perfx_cost.h, and which calls count
- * with a cost of their own.
+ * Cost of calls: the VM that runs the cost programs of perfx_cost.h, and the rules by which a call
+ * has a cost of its own.
  *
- * user/cost has checked the programs: how deep their stack gets, which of their tensors have been
- * read. Indices are masked all the same, because the verifier asks for it.
+ * user/cost has checked the programs: the depth of their stack, and that tensors are read before
+ * use. Indices are masked nevertheless, because the verifier requires it.
  */
 #ifndef PERFX_COST_BPF_H
 #define PERFX_COST_BPF_H
@@ -18,7 +18,7 @@ struct {
 	__type(value, struct perfx_cost_program);
 } perfx_cost_programs SEC(".maps");
 
-/* What NOTE remembers. */
+/* Values that NOTE stores. */
 #define NOTES_MAX 8192
 
 struct note_key {
@@ -38,7 +38,7 @@ struct {
 } perfx_notes SEC(".maps");
 
 /* By cudaDataType (library_types.h). */
-#define CUDA_TYPES 64 /* in no section of its own, which a table of 32 bytes gets */
+#define CUDA_TYPES 64 /* a table of 32 bytes would get a section of its own */
 static const __u8 cuda_dtypes[CUDA_TYPES] = {
 	[0] = PERFX_DTYPE_F32,	    [1] = PERFX_DTYPE_F64,	[2] = PERFX_DTYPE_F16,
 	[3] = PERFX_DTYPE_INTEGER,  [4] = PERFX_DTYPE_C64,	[5] = PERFX_DTYPE_C128,
@@ -57,10 +57,10 @@ static __always_inline bool to_dimension(__u64 *value, __u32 bytes)
 {
 	if (bytes == 4)
 		*value = (__s64)(__s32)*value;
-	return *value <= PERFX_COST_DIM_MAX; /* negative ones are huge */
+	return *value <= PERFX_COST_DIM_MAX; /* false for negative values */
 }
 
-/* GROUPS: its five operands end at m->depth. Adds this group's product to m->words[0]; 0 or -1. */
+/* GROUPS, whose five operands end at m->depth: adds one group's product to m->words[0]. 0 or -1. */
 __noinline int add_group(struct thread *t, __u32 group, __u32 bytes)
 {
 	__u64 product = 1;
@@ -80,7 +80,7 @@ __noinline int add_group(struct thread *t, __u32 group, __u32 bytes)
 	return m->words[0] < product ? -1 : 0;
 }
 
-/* GROUPS: the sum goes to m->words[0]. 0 or -1. */
+/* GROUPS: m->words[0] becomes the sum over all groups. 0 or -1. */
 __noinline int sum_groups(struct thread *t, __u32 bytes)
 {
 	struct cost_vm *m;
@@ -121,7 +121,7 @@ static __always_inline const struct note *recall(struct thread *t, __u64 name)
 	return bpf_map_lookup_elem(&perfx_notes, &key);
 }
 
-/* A tensor's dtype is the call's, unless the cost program gives one. */
+/* The call's dtype becomes the tensor's, unless the cost program gives one. */
 static __always_inline void set_dtype(struct cost_vm *m, __u32 n)
 {
 	const struct tensor *tensor = &m->tensors[n & 3];
@@ -153,10 +153,10 @@ static __always_inline bool load(struct cost_vm *m, __u64 address, __u32 n, __u6
 	return true;
 }
 
-/* What an instruction does to the stack: takes so many values off it and puts one there. */
+/* Effect of an instruction on the stack: pops values, then pushes the result or nothing. */
 struct effect {
 	__u64 result;
-	__u32 taken, given;
+	__u32 pops, pushes;
 };
 
 /* Constants, arguments, memory. */
@@ -178,26 +178,26 @@ static __always_inline bool step_values(struct cost_vm *m, const struct perfx_in
 		e->result = m->words[0];
 		return true;
 	case PERFX_OP_KEEP:
-		e->taken = 1;
-		e->given = 0;
+		e->pops = 1;
+		e->pushes = 0;
 		m->kept[n & 3] = b;
 		return true;
 	case PERFX_OP_KEPT:
 		e->result = m->kept[n & 3];
 		return true;
 	case PERFX_OP_LOAD:
-		e->taken = 1;
+		e->pops = 1;
 		return load(m, b + (__s64)code->imm, n, &e->result);
 	default:
 		return false;
 	}
 }
 
-/* Of one value. */
+/* Checks and conversions of one value. */
 static __always_inline bool step_checks(const struct perfx_instruction *code, __u64 b,
 					struct effect *e)
 {
-	e->taken = 1;
+	e->pops = 1;
 	e->result = b;
 	if (code->op == PERFX_OP_DIM)
 		return to_dimension(&e->result, code->n);
@@ -208,7 +208,7 @@ static __always_inline bool step_checks(const struct perfx_instruction *code, __
 static __always_inline bool step_arithmetic(struct cost_vm *m, __u32 op, __u64 a, __u64 b,
 					    struct effect *e)
 {
-	e->taken = 2;
+	e->pops = 2;
 	switch (op) {
 	case PERFX_OP_ADD:
 		e->result = a + b;
@@ -227,7 +227,7 @@ static __always_inline bool step_arithmetic(struct cost_vm *m, __u32 op, __u64 a
 		e->result = a == b;
 		return true;
 	case PERFX_OP_SELECT:
-		e->taken = 3;
+		e->pops = 3;
 		e->result = *stack_at(m, m->depth - 3) ? a : b;
 		return true;
 	case PERFX_OP_PAIR:
@@ -246,18 +246,18 @@ static __always_inline bool step_reads(struct thread *t, __u32 op, __u32 n, __u6
 {
 	struct cost_vm *m = &t->vm;
 
-	e->taken = 1;
-	e->given = 0;
+	e->pops = 1;
+	e->pushes = 0;
 	if (op == PERFX_OP_TENSOR ? !read_tensor(t, b, n) : !read_tensor_or_none(t, b, n))
 		return false;
 	m->submits |= !!(m->tensors[n & 3].keys & PERFX_TENSOR_DEVICE_KEYS);
-	/* an undefined one has a type of its own, which depends on the release */
+	/* an undefined tensor has a type of its own, which depends on the release */
 	if (op == PERFX_OP_TENSOR || m->tensors[n & 3].numel)
 		set_dtype(m, n);
 	return true;
 }
 
-/* What is known of a tensor. */
+/* Properties of a tensor that has been read. */
 static __always_inline bool step_tensor(const struct tensor *tensor,
 					const struct perfx_instruction *code, struct effect *e)
 {
@@ -272,7 +272,7 @@ static __always_inline bool step_tensor(const struct tensor *tensor,
 		return size_at(tensor, code->imm, &e->result);
 	case PERFX_OP_ELEMENT:
 		e->result = scalar_bytes[tensor->scalar & (SCALARS_MAX - 1)];
-		/* of no elements it does not matter */
+		/* irrelevant without elements */
 		return e->result || !tensor->numel;
 	case PERFX_OP_COMPLEX:
 		e->result = is_complex(tensor->scalar) ? 4 : 1;
@@ -284,7 +284,7 @@ static __always_inline bool step_tensor(const struct tensor *tensor,
 
 static __always_inline bool step_groups(struct thread *t, __u32 bytes, struct effect *e)
 {
-	e->taken = 5;
+	e->pops = 5;
 	if (sum_groups(t, bytes))
 		return false;
 	e->result = t->vm.words[0];
@@ -310,8 +310,8 @@ static __always_inline bool step_bus(struct thread *t, __u32 kind, __u64 key, st
 	struct cost_vm *m = &t->vm;
 	const struct note *note = NULL;
 
-	e->taken = kind != PERFX_BUS_ONCE;
-	e->given = 0;
+	e->pops = kind != PERFX_BUS_ONCE;
+	e->pushes = 0;
 	if (kind != PERFX_BUS_ONCE)
 		note = recall(t, key);
 	m->flops = over_bus(m->bytes, kind, note ? note->values[0] : 0);
@@ -324,11 +324,11 @@ static __always_inline bool step_notes(struct thread *t, __u32 op, __u64 a, __u6
 	const struct note *note;
 
 	if (op == PERFX_OP_NOTE) {
-		e->taken = 3;
-		e->given = 0;
+		e->pops = 3;
+		e->pushes = 0;
 		return remember(t, *stack_at(&t->vm, t->vm.depth - 3), a, b);
 	}
-	e->taken = 1;
+	e->pops = 1;
 	note = recall(t, b);
 	if (!note)
 		return false;
@@ -342,11 +342,11 @@ static __always_inline bool step_results(struct cost_vm *m, const struct perfx_i
 {
 	__u32 n = code->n;
 
-	e->taken = 1;
-	e->given = 0;
+	e->pops = 1;
+	e->pushes = 0;
 	switch (code->op) {
 	case PERFX_OP_DTYPE:
-		e->taken = !n;
+		e->pops = !n;
 		m->dtype = n ? n : b < CUDA_TYPES ? cuda_dtypes[b & (CUDA_TYPES - 1)] : 0;
 		m->given_dtype = 1;
 		return true;
@@ -390,19 +390,19 @@ static __always_inline bool perform(struct thread *t, const struct perfx_instruc
 	}
 }
 
-/* Bytes without operations are what collectives move; a product of nothing is not one of them. */
+/* Only transfers have bytes without operations; a product without elements moves nothing. */
 static __always_inline void settle_bytes(struct cost_vm *m, const struct perfx_cost_program *cost)
 {
 	if (!m->flops && !(cost->flags & PERFX_COST_F_MOVES))
 		m->bytes = 0;
 }
 
-/* Runs the next instruction. 0; 1: there is none; -1: the cost is not known. Not static: the
- * verifier walks it once, and not at every turn of run_cost_program's loop. */
+/* Runs the next instruction. 0; 1: no instruction is left; -1: the cost is unknown. A global
+ * function: the verifier walks it once, not in each iteration of run_cost_program. */
 __noinline int step(struct thread *t, const struct perfx_cost_program *cost, __u32 at_exit)
 {
 	const struct perfx_instruction *code;
-	struct effect e = {.given = 1};
+	struct effect e = {.pushes = 1};
 	__u32 pc, depth;
 
 	if (!t || !cost)
@@ -415,17 +415,16 @@ __noinline int step(struct thread *t, const struct perfx_cost_program *cost, __u
 		return gpu_op(t, code->op, code->n) ? -1 : 0;
 	if (!perform(t, code, at_exit, &e))
 		return -1;
-	depth = t->vm.depth - e.taken;
-	if (e.given)
+	depth = t->vm.depth - e.pops;
+	if (e.pushes)
 		*stack_at(&t->vm, depth++) = e.result;
 	t->vm.depth = depth;
 	return 0;
 }
 
 /*
- * Runs the entry or the exit part of a cost program on t->vm: arguments, ret_addr_sp, kept,
- * layouts, flops, bytes, dtype and given_dtype are the caller's. 0, or -1 where there is no known
- * cost.
+ * Runs the entry or exit part of a cost program on t->vm. The caller has set arguments,
+ * ret_addr_sp, kept, layouts, flops, bytes, dtype and given_dtype. 0, or -1 if the cost is unknown.
  */
 __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
 {
@@ -446,16 +445,16 @@ __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
 }
 
 /*
- * Operations are counted once: calls inside a call of known cost, on the same thread, are not
- * (INSIDE); a kernel that a pool thread runs while an operator with a known cost is open elsewhere
- * in the process is taken for that operator's (ELSEWHERE); a call that could not be read owns no
- * nested call (UNREAD); what a call that is unwound has computed is not known.
+ * Operations are counted once. Calls inside a call of known cost, on the same thread, do not count
+ * (INSIDE). A kernel that a pool thread runs while an operator of known cost is open elsewhere in
+ * the process is assumed to be that operator's (ELSEWHERE). A call that could not be read covers no
+ * nested call (UNREAD). The cost of an unwound call is unknown.
  */
 
-/* Costs of runs are read from their objects: workers' costs are contained in them. */
+/* 1: costs of runs are read from their objects, and include the workers' costs. */
 volatile __u32 perfx_objects_read = 0;
 
-/* Where a program finds what it reads at entry. */
+/* Saves the registers that cost programs read at entry. */
 static __always_inline void save_arguments(struct thread *t, struct pt_regs *ctx)
 {
 	struct cost_vm *m = &t->vm;
@@ -474,13 +473,13 @@ static __always_inline struct call_cost *call_cost_at(struct thread *t, __u32 in
 	return &t->call_costs[index & (CALL_COSTS_MAX - 1)];
 }
 
-/* 1 + the index of one that was free, or 0. */
+/* 1 + the index of a free call_cost, or 0. */
 static __always_inline __u32 claim_call_cost(struct thread *t)
 {
 	__u32 free = ~t->call_costs_used & ((1u << CALL_COSTS_MAX) - 1), lowest = free & -free;
 
 	t->call_costs_used |= lowest;
-	/* without a branch for each place, as the verifier would follow each of them to the end */
+	/* without a branch for each index: the verifier would follow each of them to the end */
 	return lowest ? 1 + __builtin_popcount(lowest - 1) : 0;
 }
 
@@ -495,12 +494,13 @@ static __always_inline __u32 layouts_of(const struct perfx_traced_process *trace
 {
 	__u32 layouts = traced ? traced->tensor_layouts : 0;
 
-	/* two threads that narrow them at once may leave none */
+	/* two threads that narrow the layouts at once may leave none */
 	return layouts ? layouts : PERFX_TENSOR_LAYOUTS_ALL;
 }
 
-/* Is a kernel that begins the work of a pool thread, or inside such a one? Or that of an object,
- * which this thread runs or (SHARED) another one: objects go on after the call that began them. */
+/* Returns whether a kernel that begins belongs to a call elsewhere: it is a pool thread's work, or
+ * inside such a kernel, or it belongs to an object that this thread or (SHARED) another one runs.
+ * Objects continue after the call that started them. */
 static __always_inline bool is_elsewhere(struct thread *t, __u32 flags,
 					 const struct perfx_traced_process *traced)
 {
@@ -512,7 +512,7 @@ static __always_inline bool is_elsewhere(struct thread *t, __u32 flags,
 	       (traced->open_operators || ((flags & PERFX_COST_F_SHARED) && traced->runs_objects));
 }
 
-/* Does this call count beside the open ones? */
+/* State of a call that begins, given the open calls. */
 static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool read,
 					  const struct perfx_traced_process *traced)
 {
@@ -525,7 +525,7 @@ static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool re
 	return read ? PERFX_COST_COUNTED : PERFX_COST_UNREAD;
 }
 
-/* The cost in the VM becomes that of the call that begins. Returns whether there was room. */
+/* Stores the cost in the VM for the call that begins. Returns whether there was room. */
 static __always_inline bool begin_call_cost(struct thread *t, __u32 program)
 {
 	const struct cost_vm *m = &t->vm;
@@ -548,14 +548,14 @@ static __always_inline bool begin_call_cost(struct thread *t, __u32 program)
 	return true;
 }
 
-/* Then it stands for nothing that is called inside it: a nested tensor has no sizes to be read, and
- * the products of its parts do the work. A kernel's sizes are its arguments, and 0 means 0. */
+/* Returns whether a call covers no calls inside it: a nested tensor has no sizes to read, and
+ * products of its parts do the work. A kernel's sizes are its arguments, so 0 means 0. */
 static __always_inline bool computes_nothing(struct thread *t, __u32 flags)
 {
 	return !t->vm.flops && !(flags & (PERFX_COST_F_MOVES | PERFX_COST_F_KERNEL));
 }
 
-/* From now on it stands for what is called inside it. */
+/* From now on the call that begins covers the calls inside it. */
 static __always_inline void own_nested(struct thread *t, __u32 flags,
 				       struct perfx_traced_process *traced)
 {
@@ -584,8 +584,8 @@ static __always_inline void start_cost_vm(struct thread *t,
 }
 
 /*
- * A call begins whose function has a known cost; save_arguments has been done, its frame is not
- * open yet and never will be unless has_frame. What is known of it is in t->outcome then.
+ * A call of a function with a cost program begins; save_arguments() has run. Its frame is not open
+ * yet, and only opens if has_frame. Sets t->outcome.
  */
 __noinline int begin_cost(struct thread *t, __u32 index, __u32 has_frame)
 {
@@ -634,8 +634,8 @@ __noinline int begin_cost(struct thread *t, __u32 index, __u32 has_frame)
 }
 
 /*
- * A call begins that runs t->object. As begin_cost; but of nested calls it owns kernels alone:
- * objects that run others (loops) have no part in those' costs.
+ * As begin_cost, for a call that runs t->object. It covers only kernels of nested calls: the cost
+ * of an object that runs others (a loop) does not include theirs.
  */
 __noinline int begin_object(struct thread *t, __u32 has_frame, __u32 event_arg)
 {
@@ -679,7 +679,7 @@ __noinline int begin_object(struct thread *t, __u32 has_frame, __u32 event_arg)
 	return 0;
 }
 
-/* The exit part of a program. */
+/* Runs the exit part of a call's cost program. */
 static __always_inline bool finish_call_cost(struct thread *t, struct call_cost *call)
 {
 	struct cost_vm *m = &t->vm;
@@ -699,7 +699,7 @@ static __always_inline bool finish_call_cost(struct thread *t, struct call_cost 
 	return true;
 }
 
-/* An object's run has ended: is what it began still going on? */
+/* Returns whether the work that an object's run started continues after the run's call. */
 static __always_inline bool goes_on(struct thread *t, const struct call_cost *call)
 {
 	__u64 *word = t->vm.words;
@@ -727,7 +727,7 @@ static __always_inline void release_call_cost(struct thread *t, __u32 index)
 		__sync_fetch_and_add(&traced->open_operators, -1);
 }
 
-/* The outcome of a call with a known cost, in t->outcome; its cost is complete. */
+/* Sets t->outcome to the complete cost of a call that ends. */
 static __always_inline void settle_cost(struct thread *t, const struct frame *f, __u8 state)
 {
 	struct outcome *outcome = &t->outcome;
@@ -750,7 +750,7 @@ static __always_inline void settle_cost(struct thread *t, const struct frame *f,
 	release_call_cost(t, f->call_cost);
 }
 
-/* A frame with a known cost ends; save_result has been done. */
+/* A frame with a cost ends; save_result() has run. */
 __noinline int end_cost(struct thread *t, __u32 frame)
 {
 	struct call_cost *call;
@@ -772,8 +772,8 @@ __noinline int end_cost(struct thread *t, __u32 frame)
 	return 0;
 }
 
-/* The call is left without its end being seen (flags of its record). Not part of end_cost: what
- * unwinds frames has no stack to spare for a cost program. */
+/* A frame with a cost ends without its exit being seen; flags: of its record. Not part of end_cost:
+ * programs that unwind frames have no stack left for a cost program. */
 __noinline int drop_cost(struct thread *t, __u32 frame, __u32 flags)
 {
 	struct frame *f;
@@ -813,7 +813,7 @@ __noinline int credit_hint(struct thread *t)
 	call = call_cost_at(t, f->call_cost - 1);
 	f->cost_state = PERFX_COST_COUNTED;
 	if (call->flags & CALL_COST_MOVES) {
-		/* it computes after all */
+		/* the call computes after all */
 		call->flags &= ~CALL_COST_MOVES;
 		call->flops = 0;
 	}
