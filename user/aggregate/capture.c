@@ -212,27 +212,21 @@ static void saw_host(struct host_usage *host, const struct perfx_usage *record)
 	}
 }
 
-/* A window's end may be recorded after the beginning of the next one. */
-static void close_window(struct captures *captures, uint64_t time_ns)
-{
-	size_t i = captures->windows_count;
-
-	while (i && time_ns < captures->windows[i - 1].from_ns)
-		i--;
-	if (i)
-		captures->windows[i - 1].to_ns = time_ns;
-}
-
 /* A window whose end was lost lasts until the next one begins. */
 int capture_window(struct aggregate *a, const struct perfx_recording_window *record)
 {
 	struct captures *captures = a->captures;
 	struct profile_interval *last =
 		captures->windows_count ? &captures->windows[captures->windows_count - 1] : NULL;
+	size_t i = captures->windows_count;
 
 	saw_time(a, record->time_ns);
 	if (!(record->flags & PERFX_RECORDING_WINDOW_OPENS)) {
-		close_window(captures, record->time_ns);
+		/* A window's end may be recorded after the beginning of the next one. */
+		while (i && record->time_ns < captures->windows[i - 1].from_ns)
+			i--;
+		if (i)
+			captures->windows[i - 1].to_ns = record->time_ns;
 		return 0;
 	}
 	if (last && (record->time_ns <= last->from_ns ||

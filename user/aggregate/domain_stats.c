@@ -327,16 +327,6 @@ void domain_stats_note_modes(struct domain_stats *stats)
 	stats->modes_seen = (uint32_t)domain->modes_count;
 }
 
-/* Every second point goes; the last one stays what the series ends with. */
-static void thin_out(struct domain_stats *stats)
-{
-	for (size_t i = 0; i < stats->points_count; i += 2)
-		stats->points[i / 2] = stats->points[i];
-	stats->points_count = (stats->points_count + 1) / 2;
-	stats->point_step_ns *= 2;
-	stats->point_slot /= 2;
-}
-
 struct profile_memory_point domain_stats_point(const struct domain_stats *stats, uint64_t time_ns)
 {
 	return (struct profile_memory_point){
@@ -366,8 +356,14 @@ static int note_points(struct domain_stats *stats, uint64_t time_ns)
 	if (!stats->point_step_ns)
 		stats->point_step_ns = MEMORY_POINT_NS;
 	/* room for two more, and the two that end the series */
-	if (stats->points_count + 4 > PROFILE_POINTS_MAX)
-		thin_out(stats);
+	if (stats->points_count + 4 > PROFILE_POINTS_MAX) {
+		/* Every second point goes; the last one stays what the series ends with. */
+		for (size_t i = 0; i < stats->points_count; i += 2)
+			stats->points[i / 2] = stats->points[i];
+		stats->points_count = (stats->points_count + 1) / 2;
+		stats->point_step_ns *= 2;
+		stats->point_slot /= 2;
+	}
 	slot = since / stats->point_step_ns;
 	if (stats->points_count && slot > stats->point_slot)
 		err = add_point(stats, start + (stats->point_slot + 1) * stats->point_step_ns);

@@ -107,12 +107,6 @@ static int handle_host_energy(struct aggregate *a, const struct event *event)
 	return domain->name ? 0 : -ENOMEM;
 }
 
-/* Packages, and memory beside them; their cores and graphics are parts of a package. */
-static bool is_whole(const struct energy_domain *domain)
-{
-	return begins_with(domain->name, "package") || !strcmp(domain->name, "dram");
-}
-
 static struct profile_host_energy energy_of_host(const struct energy *energy)
 {
 	struct profile_host_energy host = {.host_uj = PROFILE_ABSENT, .gpu_mj = PROFILE_ABSENT};
@@ -120,7 +114,10 @@ static struct profile_host_energy energy_of_host(const struct energy *energy)
 	for (size_t i = 0; i < PERFX_ENERGY_DOMAINS_MAX; i++) {
 		const struct energy_domain *domain = &energy->domains[i];
 
-		if (!domain->used_ns || !is_whole(domain))
+		/* Packages, and memory beside them; their cores and graphics are parts of a
+		 * package. */
+		if (!domain->used_ns ||
+		    !(begins_with(domain->name, "package") || !strcmp(domain->name, "dram")))
 			continue;
 		if (host.host_uj == PROFILE_ABSENT)
 			host.host_uj = 0;

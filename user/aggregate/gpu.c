@@ -8,21 +8,17 @@
 
 #include <stdlib.h>
 
-static void widen(struct buckets *b)
-{
-	for (unsigned i = 0; i < BUCKETS_COUNT / 2; i++)
-		b->values[i] = b->values[2 * i] + b->values[2 * i + 1];
-	memset(b->values + BUCKETS_COUNT / 2, 0, sizeof(b->values) / 2);
-	b->width_ns *= 2;
-}
-
 /* The bucket of a time; made where there is none yet. */
 static unsigned bucket_at(struct buckets *b, uint64_t time_ns)
 {
 	if (!b->width_ns)
 		b->width_ns = BUCKETS_WIDTH_NS;
-	while ((time_ns - b->from_ns) / b->width_ns >= BUCKETS_COUNT)
-		widen(b);
+	while ((time_ns - b->from_ns) / b->width_ns >= BUCKETS_COUNT) {
+		for (unsigned i = 0; i < BUCKETS_COUNT / 2; i++)
+			b->values[i] = b->values[2 * i] + b->values[2 * i + 1];
+		memset(b->values + BUCKETS_COUNT / 2, 0, sizeof(b->values) / 2);
+		b->width_ns *= 2;
+	}
 	return (unsigned)((time_ns - b->from_ns) / b->width_ns);
 }
 
@@ -123,15 +119,6 @@ static void metric_add_u32(struct gpu_metric *metric, uint32_t value)
 		metric_add(metric, value);
 }
 
-static void add_throttle(struct gpu_device *device, uint64_t throttle)
-{
-	if (throttle == UINT64_MAX)
-		return;
-	device->throttle_samples_count++;
-	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++)
-		device->throttled_counts[i] += throttle >> i & 1;
-}
-
 static int add_point(struct gpu_device *device, const struct perfx_gpu_usage *record)
 {
 	struct profile_gpu_point *point = THINNED_POINT(device, PROFILE_POINTS_MAX);
@@ -168,7 +155,11 @@ static int handle_gpu_usage(struct aggregate *a, const struct event *event)
 	metric_add_u32(&metrics[PROFILE_GPU_DRAM_ACTIVE], record->dram_active);
 	if (record->memory_used_bytes != UINT64_MAX)
 		metric_add(&metrics[PROFILE_GPU_MEMORY_USED], record->memory_used_bytes);
-	add_throttle(device, record->throttle);
+	if (record->throttle != UINT64_MAX) {
+		device->throttle_samples_count++;
+		for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++)
+			device->throttled_counts[i] += record->throttle >> i & 1;
+	}
 	return energy_usage(a, record) ? -ENOMEM : add_point(device, record);
 }
 
@@ -276,21 +267,18 @@ static int work_time(struct gpu_work *work, uint64_t duration_ns)
 	return 0;
 }
 
-static void work_stream(struct gpu_work *work, uint32_t stream)
+/* Notes what records of a device's work have in common. registers 0: not known. */
+static void work_done(struct gpu_work *work, uint32_t registers, uint32_t static_shared_bytes,
+		      uint32_t stream, uint64_t bytes)
 {
-	if (work->has_stream && work->stream != stream)
-		work->several_streams = true;
+	if (registers) {
+		work->registers = registers;
+		work->static_shared_bytes = static_shared_bytes;
+	}
+	work->several_streams |= work->has_stream && work->stream != stream;
 	work->stream = stream;
 	work->has_stream = true;
-}
-
-/* registers: 0: not known */
-static void work_launched(struct gpu_work *work, uint32_t registers, uint32_t static_shared_bytes)
-{
-	if (!registers)
-		return;
-	work->registers = registers;
-	work->static_shared_bytes = static_shared_bytes;
+	add_up(&work->bytes, bytes);
 }
 
 /* What GPU_ACTIVITY, GPU_OVERFLOW and GPU_LAUNCHES records have in common, and what some lack. */
@@ -320,9 +308,8 @@ static int handle_gpu_activity(struct aggregate *a, const struct event *event)
 	work = work_get(a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
-	work_launched(work, record->registers, record->static_shared_bytes);
-	work_stream(work, record->stream);
-	add_up(&work->bytes, record->bytes);
+	work_done(work, record->registers, record->static_shared_bytes, record->stream,
+		  record->bytes);
 	if (work_time(work, record->end_ns - record->time_ns))
 		return -ENOMEM;
 	return history_activity(a, record, (uint32_t)(work - a->gpu->works));
@@ -344,43 +331,34 @@ static int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 	work = work_get(a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
-	work_launched(work, record->registers, record->static_shared_bytes);
-	work_stream(work, record->stream);
+	work_done(work, record->registers, record->static_shared_bytes, record->stream,
+		  record->bytes);
 	add_up(&work->count, record->count);
 	add_up(&work->total_ns, record->total_ns);
-	add_up(&work->bytes, record->bytes);
 	return 0;
 }
 
-/* NULL with errno: ENOSPC, ENOMEM. */
-static struct gpu_waiter *waiter_get(struct aggregate *a, struct gpu_process *process, uint32_t tid)
-{
-	struct gpu_waiter *waiter;
-
-	for (size_t i = 0; i < process->waiters_count; i++)
-		if (process->waiters[i]->tid == tid)
-			return process->waiters[i];
-	errno = ENOSPC;
-	if (process->waiters_count == GPU_WAITERS_MAX)
-		return NULL;
-	errno = ENOMEM;
-	waiter = calloc(1, sizeof(*waiter));
-	if (!waiter)
-		return NULL;
-	waiter->tid = tid;
-	waiter->waited.from_ns = capture_host(a) ? capture_host(a)->start_ns : 0;
-	process->waiters[process->waiters_count++] = waiter;
-	return waiter;
-}
-
+/* Waits of more threads than GPU_WAITERS_MAX are not kept. 0 or -ENOMEM. */
 static int add_wait(struct aggregate *a, struct gpu_process *process, uint32_t tid,
 		    uint64_t from_ns, uint64_t to_ns)
 {
-	struct gpu_waiter *waiter = waiter_get(a, process, tid);
+	struct gpu_waiter *waiter = NULL;
 
-	if (waiter)
-		buckets_add_time(&waiter->waited, from_ns, to_ns);
-	return waiter || errno == ENOSPC ? 0 : -ENOMEM;
+	for (size_t i = 0; i < process->waiters_count && !waiter; i++)
+		if (process->waiters[i]->tid == tid)
+			waiter = process->waiters[i];
+	if (!waiter) {
+		if (process->waiters_count == GPU_WAITERS_MAX)
+			return 0;
+		waiter = calloc(1, sizeof(*waiter));
+		if (!waiter)
+			return -ENOMEM;
+		waiter->tid = tid;
+		waiter->waited.from_ns = capture_host(a) ? capture_host(a)->start_ns : 0;
+		process->waiters[process->waiters_count++] = waiter;
+	}
+	buckets_add_time(&waiter->waited, from_ns, to_ns);
+	return 0;
 }
 
 /* The overhead budget has removed a probe on a call that waits: from then on waits are those that
@@ -424,25 +402,14 @@ static int handle_gpu_call(struct aggregate *a, const struct event *event)
 }
 
 /* The driver's function in the runtime's is the same wait. */
-static bool is_outermost(const struct aggregate *a, uint32_t context)
+static bool is_outermost(const struct aggregate *a, uint32_t id)
 {
-	uint32_t parent =
-		context < a->calls->contexts_count ? a->calls->contexts[context].parent : 0;
-	const struct profile_function *caller =
-		parent && parent < a->calls->contexts_count
-			? function_at(a, a->calls->contexts[parent].function)
-			: NULL;
+	const struct context *context = context_find(a, id);
+	const struct context *parent =
+		context && context->parent ? context_find(a, context->parent) : NULL;
+	const struct profile_function *caller = parent ? function_at(a, parent->function) : NULL;
 
-	return !context || !caller || !caller->name || !gpu_call_find(caller->name);
-}
-
-static void classify(const struct aggregate *a, struct row *row)
-{
-	const struct profile_function *f = function_at(a, row->function);
-	const struct gpu_call *call = f && f->id ? gpu_call_find(f->name) : NULL;
-
-	if (f && f->id)
-		row->gpu_class = call && call->waits ? GPU_CLASS_WAITS : 0;
+	return !id || !caller || !caller->name || !gpu_call_find(caller->name);
 }
 
 int gpu_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
@@ -450,8 +417,13 @@ int gpu_span(struct aggregate *a, struct row *row, const struct perfx_span *span
 	struct gpu_process *process;
 	int err = 0;
 
-	if (row->gpu_class & UNDECIDED)
-		classify(a, row);
+	if (row->gpu_class & UNDECIDED) {
+		const struct profile_function *f = function_at(a, row->function);
+		const struct gpu_call *call = f && f->id ? gpu_call_find(f->name) : NULL;
+
+		if (f && f->id)
+			row->gpu_class = call && call->waits ? GPU_CLASS_WAITS : 0;
+	}
 	if (row->gpu_class & GPU_CLASS_WAITS && is_outermost(a, span->context)) {
 		process = gpu_process_get(a, span->process);
 		if (!process)
@@ -545,18 +517,6 @@ void gpu_caller_add(struct gpu_work *work, uint32_t context, uint64_t count, uin
 	add_up(&caller->ns, ns);
 }
 
-static int add_latency(struct gpu_process *process, const struct past_activity *activity,
-		       const struct past_call *call)
-{
-	if (activity->op != PERFX_GPU_OP_KERNEL && activity->op != PERFX_GPU_OP_GRAPH)
-		return 0;
-	if (!process->latency)
-		process->latency = sketch__new();
-	if (!process->latency)
-		return -ENOMEM;
-	return sketch__add(process->latency, sub_capped(activity->start_ns, call->start_ns));
-}
-
 int gpu_link(struct aggregate *a, const struct past_activity *activity,
 	     const struct past_call *call)
 {
@@ -574,7 +534,13 @@ int gpu_link(struct aggregate *a, const struct past_activity *activity,
 			return -ENOMEM;
 		add_up(&gpu->context_ns[context], ns);
 	}
-	return call ? add_latency(process, activity, call) : 0;
+	if (!call || (activity->op != PERFX_GPU_OP_KERNEL && activity->op != PERFX_GPU_OP_GRAPH))
+		return 0;
+	if (!process->latency)
+		process->latency = sketch__new();
+	return process->latency ? sketch__add(process->latency,
+					      sub_capped(activity->start_ns, call->start_ns))
+				: -ENOMEM;
 }
 
 static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint32_t context,
@@ -616,21 +582,12 @@ static int handle_gpu_copies(struct aggregate *a, const struct event *event)
 	return add_called(a, &key, record->context, record->count, record->bytes);
 }
 
-static void process_clear(struct gpu_process *process)
-{
-	sketch__free(process->latency);
-	free(process->busy);
-	free(process->kernels);
-	for (size_t i = 0; i < process->waiters_count; i++)
-		free(process->waiters[i]);
-}
-
 static void gpu_clear(void *state)
 {
 	struct gpu *gpu = state;
 
-	for (size_t i = 0; i < gpu->works_count; i++)
-		sketch__free(gpu->works[i].sketch);
+	FOR_EACH (work, gpu->works)
+		sketch__free(work->sketch);
 	free(gpu->works);
 	map64_clear(&gpu->work_ids);
 	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
@@ -638,8 +595,13 @@ static void gpu_clear(void *state)
 	free(gpu->names);
 	free(gpu->places);
 	map64_clear(&gpu->place_ids);
-	for (size_t i = 0; i < gpu->processes_count; i++)
-		process_clear(&gpu->processes[i]);
+	FOR_EACH (process, gpu->processes) {
+		sketch__free(process->latency);
+		free(process->busy);
+		free(process->kernels);
+		for (size_t i = 0; i < process->waiters_count; i++)
+			free(process->waiters[i]);
+	}
 	free(gpu->context_ns);
 	history_clear(&gpu->history);
 	free(gpu->processes);

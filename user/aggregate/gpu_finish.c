@@ -112,14 +112,6 @@ static int fill_devices(struct gpu_ctx *ctx)
 	return 0;
 }
 
-static const struct profile_gpu_device *device_find(const struct profile *p, uint32_t index)
-{
-	for (size_t i = 0; i < p->gpu_devices_count; i++)
-		if (p->gpu_devices[i].index == index)
-			return &p->gpu_devices[i];
-	return NULL;
-}
-
 static const struct gpu_call *call_of_context(const struct gpu_ctx *ctx, uint32_t context)
 {
 	uint32_t function = ctx->w->a->calls->contexts[context].function;
@@ -517,22 +509,6 @@ static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, stru
 	add_launches(gpu, called && !by_agent ? called : count, ns);
 }
 
-/* An agent does not know Python lines: the one from which a traced call of that name waited
- * longest. */
-static void add_line(struct profile_gpu_sync *sync, const struct profile_gpu_sync *traced,
-		     size_t traced_count)
-{
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < traced_count; i++) {
-		if (!traced[i].line || traced[i].count <= most ||
-		    strcmp(traced[i].name, sync->name))
-			continue;
-		most = traced[i].count;
-		sync->line = traced[i].line;
-	}
-}
-
 static int add_recorded_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,
 			      size_t *capacity)
 {
@@ -547,7 +523,8 @@ static int add_recorded_calls(const struct gpu_ctx *ctx, uint32_t process, struc
 	return err;
 }
 
-/* Where the budget removed probes, the agent has seen all calls. */
+/* Where the budget removed probes, the agent has seen all calls. It does not know Python lines: a
+ * call gets the one from which traced calls of its name were made most. */
 static int replace_by_recorded(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
 {
 	struct profile_gpu_sync *traced = gpu->syncs;
@@ -558,8 +535,17 @@ static int replace_by_recorded(const struct gpu_ctx *ctx, uint32_t process, stru
 	gpu->syncs_count = 0;
 	gpu->wait_ns = gpu->launches_count = gpu->launch_ns = 0;
 	err = add_recorded_calls(ctx, process, gpu, &capacity);
-	for (size_t i = 0; i < gpu->syncs_count; i++)
-		add_line(&gpu->syncs[i], traced, traced_count);
+	FOR_EACH (sync, gpu->syncs) {
+		uint64_t most = 0;
+
+		for (size_t i = 0; i < traced_count; i++) {
+			if (!traced[i].line || traced[i].count <= most ||
+			    strcmp(traced[i].name, sync->name))
+				continue;
+			most = traced[i].count;
+			sync->line = traced[i].line;
+		}
+	}
 	free(traced);
 	add_other_launches(ctx, process, gpu, true);
 	gpu->called_until_ns = 0;
@@ -589,7 +575,6 @@ static struct profile_gpu_place place_of(const struct gpu_ctx *ctx, const struct
 					 const struct gpu_place *from)
 {
 	struct profile_gpu_place place = {
-		.device = device_find(ctx->w->profile, from->device),
 		.memory_bytes = series_of(&from->memory_bytes),
 		.sm_percent = series_of(&from->sm_percent),
 		.busy_ns = PROFILE_ABSENT,
@@ -598,6 +583,9 @@ static struct profile_gpu_place place_of(const struct gpu_ctx *ctx, const struct
 		.exposed_ns = PROFILE_ABSENT,
 	};
 
+	FOR_EACH (device, ctx->w->profile->gpu_devices)
+		if (device->index == from->device)
+			place.device = device;
 	if (!gpu->timed)
 		return place;
 	place.busy_ns = from->busy.ns;
@@ -710,51 +698,33 @@ static void fill_steps(const struct gpu_process *from, const struct profile_gpu 
 				buckets_between(&from->waiters[i]->waited, from_ns, to_ns);
 }
 
-/* Device time of a context goes to each function on its path, once. */
-static void add_path(const struct gpu_ctx *ctx, uint32_t context, uint64_t ns)
-{
-	const struct aggregate *a = ctx->w->a;
-
-	for (uint32_t at = context; at; at = parent_context(ctx, at)) {
-		const struct row *row = a->calls->contexts[at].row;
-		uint32_t inner = context;
-
-		add_up(&ctx->below_ns[at], ns);
-		while (inner != at && a->calls->contexts[inner].row != row)
-			inner = parent_context(ctx, inner);
-		if (row && inner == at)
-			add_up(&ctx->row_ns[row->index], ns);
-	}
-}
-
 static void sum_contexts(const struct gpu_ctx *ctx)
 {
-	const struct aggregate *a = ctx->w->a;
+	const struct calls *calls = ctx->w->a->calls;
 
-	for (size_t i = 0; i < ctx->gpu->works_count; i++) {
-		const struct gpu_work *work = &ctx->gpu->works[i];
-
+	FOR_EACH (work, ctx->gpu->works) {
 		for (size_t j = 0; j < work->callers_count && is_kernel(work); j++) {
 			uint32_t at = work->callers[j].context;
 
-			for (; at && at < a->calls->contexts_count && !ctx->launches[at];
+			for (; at && at < calls->contexts_count && !ctx->launches[at];
 			     at = parent_context(ctx, at))
 				ctx->launches[at] = true;
 		}
 	}
-	for (uint32_t i = 1; i < ctx->gpu->contexts_capacity && i < a->calls->contexts_count; i++)
-		if (ctx->gpu->context_ns[i])
-			add_path(ctx, i, ctx->gpu->context_ns[i]);
-}
+	for (uint32_t i = 1; i < ctx->gpu->contexts_capacity && i < calls->contexts_count; i++) {
+		uint64_t ns = ctx->gpu->context_ns[i];
 
-static void fill_rows(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
-		      struct profile_process *process)
-{
-	for (size_t i = 0; i < process->rows_count && gpu->timed; i++) {
-		struct profile_row *row = &process->rows[i];
-		const struct row *from = row_find(ctx->w->a, process->index, row->function);
+		/* device time of a context goes to each function on its path, once */
+		for (uint32_t at = ns ? i : 0; at; at = parent_context(ctx, at)) {
+			const struct row *row = calls->contexts[at].row;
+			uint32_t inner = i;
 
-		row->gpu_ns = from ? ctx->row_ns[from->index] : 0;
+			add_up(&ctx->below_ns[at], ns);
+			while (inner != at && calls->contexts[inner].row != row)
+				inner = parent_context(ctx, inner);
+			if (row && inner == at)
+				add_up(&ctx->row_ns[row->index], ns);
+		}
 	}
 }
 
@@ -813,7 +783,12 @@ static int fill_process(const struct gpu_ctx *ctx, struct profile_process *proce
 		     (gpu->places_count && gpu->places[0].memory_bytes.last != PROFILE_ABSENT);
 	if (err || !gpu->used)
 		return err;
-	fill_rows(ctx, gpu, process);
+	for (size_t i = 0; i < process->rows_count && gpu->timed; i++) {
+		struct profile_row *row = &process->rows[i];
+		const struct row *known = row_find(ctx->w->a, process->index, row->function);
+
+		row->gpu_ns = known ? ctx->row_ns[known->index] : 0;
+	}
 	fill_flops(ctx, process->index, gpu);
 	fill_steps(from, gpu, &process->steps);
 	process->steps.gpu.computes = gpu->flops > 0;

@@ -16,39 +16,6 @@ struct memory_source {
 	enum perfx_domain domain;
 };
 
-static void resolve(const struct memory_source *source, uint32_t id, struct profile_hotspot *out)
-{
-	const struct profile_stack *stack = stack_of(source->ctx, source->process->index, id);
-	bool marked;
-
-	if (!stack)
-		return;
-	/* the marker's own function, inlined or libperfx's, is not the place that allocates */
-	marked = source->domain == PERFX_DOMAIN_USER && stack->frames_count > 1 &&
-		 !strcmp(stack->frames[0]->function, "perfx_memory_alloc");
-	out->frames = stack->frames + marked;
-	out->frames_count = stack->frames_count - marked;
-	out->stack_flags = stack->flags;
-}
-
-/* A context may be unknown, or another process's where records lie. */
-static void place_in_calls(const struct memory_source *source, uint32_t id,
-			   struct profile_hotspot *out)
-{
-	const struct profile_function *function;
-	const struct context *context;
-
-	if (id == 0 || id >= source->a->calls->contexts_count)
-		return;
-	context = &source->a->calls->contexts[id];
-	if ((!context->described && !context->row) || context->process != source->process->index)
-		return;
-	out->context = id;
-	function = function_at(source->a, context->function);
-	if (function && function->id)
-		out->function = context->function;
-}
-
 static void fill_live(const struct memory_source *source, const struct hotspot *hotspot,
 		      const struct kept *kept, size_t alloc_windows_count,
 		      struct profile_hotspot *out)
@@ -77,13 +44,15 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 			 const struct kept *kept, size_t alloc_windows_count,
 			 struct profile_hotspot *out)
 {
-	struct memory *memory = source->a->memory;
+	const struct aggregate *a = source->a;
+	const struct profile_stack *stack;
+	const struct context *context;
 	/* it may go on changing: what is over by now is noted in a copy */
 	struct hotspot now = *hotspot;
 
 	hotspot_touch(source->stats, &now, source->process->to_ns);
 	*out = (struct profile_hotspot){
-		.allocator = memory_allocator_of(memory, now.allocator)->name,
+		.allocator = memory_allocator_of(a->memory, now.allocator)->name,
 		.allocs = tally_count(&now.tally, &source->stats->tally),
 		.allocated_bytes = tally_bytes(&now.tally),
 		.left_out_count = now.left_out_count,
@@ -94,8 +63,26 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 		.lifetime_ns = now.ended ? (uint64_t)(now.lifetimes / now.ended) : PROFILE_ABSENT,
 	};
 	fill_live(source, &now, kept, alloc_windows_count, out);
-	place_in_calls(source, now.context, out);
-	resolve(source, now.stack, out);
+	/* its context may be unknown, or another process's where records lie */
+	context = now.context ? context_find(a, now.context) : NULL;
+	if (context && (context->described || context->row) &&
+	    context->process == source->process->index) {
+		const struct profile_function *function = function_at(a, context->function);
+
+		out->context = now.context;
+		out->function = function && function->id ? context->function : 0;
+	}
+	stack = stack_of(source->ctx, source->process->index, now.stack);
+	if (stack) {
+		/* the marker's own function, inlined or libperfx's, is not the place that allocates
+		 */
+		bool marked = source->domain == PERFX_DOMAIN_USER && stack->frames_count > 1 &&
+			      !strcmp(stack->frames[0]->function, "perfx_memory_alloc");
+
+		out->frames = stack->frames + marked;
+		out->frames_count = stack->frames_count - marked;
+		out->stack_flags = stack->flags;
+	}
 }
 
 ORDER(by_peak, struct profile_hotspot, DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes),
@@ -146,16 +133,6 @@ static uint64_t lasted_ns(const struct memory_domain *domain, size_t mode,
 	return profile_overlap_ns(&lasted, process->from_ns, process->to_ns);
 }
 
-/* The recorded part of the time that a mode lasted. */
-static uint64_t on_ns(const struct memory_mode *mode, uint64_t all_ns)
-{
-	if (mode->level == PERFX_MEMORY_OFF)
-		return 0;
-	if (mode->on_ns >= mode->period_ns)
-		return all_ns;
-	return (uint64_t)((u128)all_ns * mode->on_ns / mode->period_ns);
-}
-
 static uint64_t recorded_ns(const struct memory_domain *domain,
 			    const struct profile_process *process)
 {
@@ -163,8 +140,14 @@ static uint64_t recorded_ns(const struct memory_domain *domain,
 
 	if (!domain->modes_count)
 		return profile_wall_ns(process);
-	for (size_t i = 0; i < domain->modes_count; i++)
-		add_up(&sum, on_ns(&domain->modes[i], lasted_ns(domain, i, process)));
+	for (size_t i = 0; i < domain->modes_count; i++) {
+		const struct memory_mode *mode = &domain->modes[i];
+		uint64_t ns = mode->level == PERFX_MEMORY_OFF ? 0 : lasted_ns(domain, i, process);
+
+		add_up(&sum, mode->on_ns < mode->period_ns
+				     ? (uint64_t)((u128)ns * mode->on_ns / mode->period_ns)
+				     : ns);
+	}
 	return sum;
 }
 
@@ -181,19 +164,6 @@ static uint64_t sampled_at(const struct memory_domain *domain,
 	return most;
 }
 
-static void fill_modes(const struct memory_source *source, struct profile_memory *out)
-{
-	const struct memory_domain *domain =
-		memory_domain_of(source->a->memory, source->process->merged, source->domain);
-
-	out->recorded_ns = recorded_ns(domain, source->process);
-	out->level = memory_mode_now(domain)->level;
-	out->sampled = sampled_at(domain, source->process) > 0 ||
-		       (source->stats && source->stats->tally.sampled_count);
-	if (domain->sampling_mode)
-		out->sample_bytes = domain->modes[domain->sampling_mode - 1].sample_bytes;
-}
-
 static void add_lost(struct profile_estimate *estimate, uint64_t count)
 {
 	add_up(&estimate->value, count);
@@ -201,7 +171,8 @@ static void add_lost(struct profile_estimate *estimate, uint64_t count)
 	add_up(&estimate->high, count);
 }
 
-static void fill_estimates(const struct memory_source *source, struct profile_memory *out)
+static void fill_estimates(const struct memory_source *source, const struct memory_domain *domain,
+			   struct profile_memory *out)
 {
 	const struct domain_stats *stats = source->stats;
 	struct tally tally = {0};
@@ -210,10 +181,8 @@ static void fill_estimates(const struct memory_source *source, struct profile_me
 		tally = stats->tally;
 	/* nothing was sampled: what may have been missed, of any size */
 	if (out->sampled && !tally.sampled_count)
-		tally.missed_bytes = tally.missed_count = (double)sampled_at(
-			memory_domain_of(source->a->memory, source->process->merged,
-					 source->domain),
-			source->process);
+		tally.missed_bytes = tally.missed_count =
+			(double)sampled_at(domain, source->process);
 	out->allocs = tally_count(&tally, &tally);
 	out->allocated_bytes = tally_bytes(&tally);
 	if (!stats)
@@ -267,34 +236,8 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 	return 0;
 }
 
-static void fill_alloc_windows(const struct memory_source *source, struct profile_memory *out)
-{
-	struct memory *memory = source->a->memory;
-
-	if (!memory->clock.started || source->stats->blind)
-		return;
-	out->alloc_windows_count = alloc_window_at(memory, source->process->to_ns) + 1;
-	out->alloc_window_ns = ALLOC_WINDOW_NS << memory->clock.level;
-	out->alloc_windows_from_ns = memory->clock.start_ns;
-	domain_stats_level_unknown(source->stats);
-	memcpy(out->unknown_frees_windows, source->stats->unknown_windows,
-	       sizeof(out->unknown_frees_windows));
-}
-
 ORDER(by_allocated, struct profile_allocator, DESCENDING(a->allocated_bytes, b->allocated_bytes),
       strcmp(a->name, b->name))
-
-static void add_hotspot(const struct domain_stats *stats, const struct hotspot *hotspot,
-			struct profile_allocator *out)
-{
-	add_up(&out->allocs_count, tally_count_value(&hotspot->tally));
-	add_up(&out->allocated_bytes, tally_bytes_value(&hotspot->tally));
-	add_up(&out->frees_count, memory_whole(hotspot->frees));
-	if (stats->blind)
-		out->live_bytes = PROFILE_ABSENT;
-	else
-		add_up(&out->live_bytes, memory_whole(hotspot->live_bytes));
-}
 
 /* Sums over the hotspots. */
 static int fill_allocators(const struct memory_source *source, struct profile_memory *out)
@@ -304,6 +247,7 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 
 	for (const struct hotspot *h = source->stats->hotspots; h; h = h->next) {
 		uint32_t *place = &places[h->allocator];
+		struct profile_allocator *sums;
 
 		if (!*place) {
 			const struct memory_allocator *allocator =
@@ -316,7 +260,14 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 				.name = allocator->name, .module = allocator->module};
 			*place = (uint32_t)++out->allocators_count;
 		}
-		add_hotspot(source->stats, h, &out->allocators[*place - 1]);
+		sums = &out->allocators[*place - 1];
+		add_up(&sums->allocs_count, tally_count_value(&h->tally));
+		add_up(&sums->allocated_bytes, tally_bytes_value(&h->tally));
+		add_up(&sums->frees_count, memory_whole(h->frees));
+		if (source->stats->blind)
+			sums->live_bytes = PROFILE_ABSENT;
+		else
+			add_up(&sums->live_bytes, memory_whole(h->live_bytes));
 	}
 	SORT_ITEMS(out->allocators, out->allocators_count, by_allocated);
 	return 0;
@@ -324,50 +275,61 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 
 static int fill_domain_stats(struct memory_source *source, struct profile_memory *out)
 {
+	struct memory *memory = source->a->memory;
+	struct domain_stats *stats = source->stats;
+	const struct memory_domain *domain =
+		memory_domain_of(memory, source->process->merged, source->domain);
 	int err;
 
 	out->domain = source->domain;
-	if (source->stats)
-		domain_stats_note_modes(source->stats);
-	fill_modes(source, out);
-	fill_estimates(source, out);
+	if (stats)
+		domain_stats_note_modes(stats);
+	out->recorded_ns = recorded_ns(domain, source->process);
+	out->level = memory_mode_now(domain)->level;
+	out->sampled =
+		sampled_at(domain, source->process) > 0 || (stats && stats->tally.sampled_count);
+	if (domain->sampling_mode)
+		out->sample_bytes = domain->modes[domain->sampling_mode - 1].sample_bytes;
+	fill_estimates(source, domain, out);
 	out->peak_ns = PROFILE_ABSENT;
-	if (!source->stats)
+	if (!stats)
 		return 0;
-	fill_sums(source->stats, out);
-	fill_alloc_windows(source, out);
+	fill_sums(stats, out);
+	if (memory->clock.started && !stats->blind) {
+		out->alloc_windows_count = alloc_window_at(memory, source->process->to_ns) + 1;
+		out->alloc_window_ns = ALLOC_WINDOW_NS << memory->clock.level;
+		out->alloc_windows_from_ns = memory->clock.start_ns;
+		domain_stats_level_unknown(stats);
+		memcpy(out->unknown_frees_windows, stats->unknown_windows,
+		       sizeof(out->unknown_frees_windows));
+	}
 	err = fill_points(source, out) ?: fill_allocators(source, out);
 	return err ?: hotspots_fill(source, out);
 }
 
-/* A domain that was recorded while the process was there, and nothing happened, is 0 in it: where
- * there is something to allocate with. */
-static bool was_recorded(const struct memory_source *source)
-{
-	const struct memory_domain *domain =
-		memory_domain_of(source->a->memory, source->process->merged, source->domain);
-
-	if (source->stats)
-		return true;
-	return source->a->memory->has_allocator[source->domain] && domain->modes_count &&
-	       recorded_ns(domain, source->process);
-}
-
 static int fill_process(const struct finish_ctx *w, struct profile_process *process)
 {
+	const struct memory *memory = w->a->memory;
 	struct memory_source sources[PERFX_DOMAINS];
 	size_t count = 0;
 	int err = 0;
 
 	for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
+		const struct memory_domain *recorded =
+			memory_domain_of(memory, process->merged, domain);
+
 		sources[count] = (struct memory_source){
 			.ctx = w,
 			.a = w->a,
 			.process = process,
-			.stats = domain_stats_find(w->a->memory, process->index, domain),
+			.stats = domain_stats_find(memory, process->index, domain),
 			.domain = domain,
 		};
-		count += was_recorded(&sources[count]);
+		/* nothing happened in a domain that was recorded while the process was there: it is
+		 * 0 where there is something to allocate with */
+		count += sources[count].stats ||
+			 (memory->has_allocator[domain] && recorded->modes_count &&
+			  recorded_ns(recorded, process));
 	}
 	/* of thousands of processes most may have none */
 	process->memory = count ? calloc(count, sizeof(*process->memory)) : NULL;

@@ -84,19 +84,28 @@ static const struct profile_process *most_hit_process(const struct profile *p)
 {
 	const struct profile_process *most = NULL;
 
-	for (size_t i = 0; i < p->processes_count; i++)
-		if (!most || p->processes[i].seen_hits_count > most->seen_hits_count)
-			most = &p->processes[i];
+	FOR_EACH (process, p->processes)
+		if (!most || process->seen_hits_count > most->seen_hits_count)
+			most = process;
 	return most;
+}
+
+static double hits_of_all(const struct profile *p)
+{
+	double hits_count = 0;
+
+	FOR_EACH (process, p->processes)
+		hits_count += (double)process->seen_hits_count;
+	return hits_count;
 }
 
 static const struct profile_thread *most_hit_thread(const struct profile_process *process)
 {
 	const struct profile_thread *most = NULL;
 
-	for (size_t i = 0; i < process->threads_count; i++)
-		if (!most || process->threads[i].hits_count > most->hits_count)
-			most = &process->threads[i];
+	FOR_EACH (thread, process->threads)
+		if (!most || thread->hits_count > most->hits_count)
+			most = thread;
 	return most;
 }
 
@@ -133,12 +142,9 @@ static double served_share(const struct profile_thread *thread)
 static double slowdown_of_most_hit(struct profile *p)
 {
 	const struct profile_process *most = most_hit_process(p);
-	const struct profile_thread *thread;
-	double hits_count = 0, own_ns, thread_ns, process_ns;
+	const struct profile_thread *thread = most ? most_hit_thread(most) : NULL;
+	double hits_count = hits_of_all(p), own_ns, thread_ns, process_ns;
 
-	for (size_t i = 0; i < p->processes_count; i++)
-		hits_count += (double)p->processes[i].seen_hits_count;
-	thread = most ? most_hit_thread(most) : NULL;
 	if (!(hits_count > 0) || !thread || !thread->hits_count || !thread->wall_ns ||
 	    thread->wall_ns == PROFILE_ABSENT)
 		return -1;
@@ -187,6 +193,11 @@ static void fill_estimate(struct finish_ctx *w)
 		p->overhead_percent += background_percent;
 }
 
+static int handle_calibration(struct aggregate *a, const struct event *event)
+{
+	return LIST_ADD(a->overhead->calibrations, event->calibration);
+}
+
 static int handle_unprobed_steps(struct aggregate *a, const struct event *event)
 {
 	return LIST_ADD(a->overhead->unprobed_steps, event->unprobed_steps);
@@ -209,31 +220,23 @@ static double served_share_of_children(const struct profile *p, const struct pro
 {
 	double least = 1;
 
-	for (size_t i = 0; i < p->processes_count; i++) {
-		const struct profile_process *child = &p->processes[i];
-
+	FOR_EACH (child, p->processes)
 		if (child->ppid == of->pid)
 			least = fmin(least, served_share(profile_thread(child, child->pid)));
-	}
 	return least;
 }
 
 /* Most steps that are shorter wait for no CPU: who has got one keeps it for some ms. */
 #define SLICE_NS 10000000u
 
-/* Two standard errors of a median of so many steps whose quartiles are so far apart: those that
- * were seen without probes are few, and may all have been short ones. */
-static double error_of_median(uint64_t spread_ns, uint64_t count)
-{
-	return 2 * 0.93 * (double)spread_ns / sqrt((double)count);
-}
-
 static double noise_percent(const struct profile *p, const struct perfx_unprobed_steps *without,
 			    const struct profile_process *most, const struct steps_middle *with)
 {
 	const struct profile_observed *observed = &p->observed;
 	double ratio = (double)observed->with_ns / (double)observed->without_ns;
-	double error_ns = error_of_median(with->spread_ns, without->steps_count);
+	/* Two standard errors of a median of so many steps whose quartiles are so far apart: those
+	 * that were seen without probes are few, and may all have been short ones. */
+	double error_ns = 2 * 0.93 * (double)with->spread_ns / sqrt((double)without->steps_count);
 	double served = fmin(served_share(profile_thread(most, without->tid)),
 			     served_share_of_children(p, most));
 
@@ -241,14 +244,6 @@ static double noise_percent(const struct profile *p, const struct perfx_unprobed
 		served /= 1 - fmin(without->cpu_wait_ppm, 999999) / 1e6;
 	error_ns = hypot(hypot((double)without->noise_ns, error_ns), (double)with->drift_ns);
 	return 100 * hypot(error_ns / (double)without->step_ns, ratio * (1 - served));
-}
-
-static bool was_removed(const struct profile *p, uint32_t function)
-{
-	for (size_t i = 0; i < p->reduced_count; i++)
-		if (p->reduced[i].function == function && p->reduced[i].to == PERFX_REDUCED_REMOVED)
-			return true;
-	return false;
 }
 
 static void fill_observed(const struct aggregate *a, struct profile *p)
@@ -263,8 +258,11 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 		    is_better(&a->overhead->unprobed_steps[i], best, most->index))
 			best = &a->overhead->unprobed_steps[i];
 	/* most of the recording's steps were not seen to end where those without probes did */
-	if (!best || was_removed(p, best->function))
+	if (!best)
 		return;
+	FOR_EACH (reduced, p->reduced)
+		if (reduced->function == best->function && reduced->to == PERFX_REDUCED_REMOVED)
+			return;
 	with = steps_middle_of(a->steps, best->process, best->tid, best->function);
 	observed->with_ns = with.median_ns;
 	observed->steps_with = with.count;
@@ -308,13 +306,10 @@ static void steady_estimate(struct profile *p)
 {
 	const struct profile_process *most = most_hit_process(p);
 	const struct profile_thread *thread = most ? most_hit_thread(most) : NULL;
-	double hits_count = 0, step_ns;
+	double hits_count = hits_of_all(p), step_ns;
 
-	if (!p->observed.without_ns || p->overhead_percent <= STEADY_PERCENT || !thread)
-		return;
-	for (size_t i = 0; i < p->processes_count; i++)
-		hits_count += (double)p->processes[i].seen_hits_count;
-	if (!(hits_count > 0) || !thread->hits_count)
+	if (!p->observed.without_ns || p->overhead_percent <= STEADY_PERCENT || !thread ||
+	    !(hits_count > 0) || !thread->hits_count)
 		return;
 	step_ns = p->overhead_ns * (double)thread->hits_count / hits_count /
 		  (double)p->observed.steps_with;
@@ -373,11 +368,6 @@ static int handle_background(struct aggregate *a, const struct event *event)
 	add_up(&a->overhead->samples_cost_ns, record->samples_ns);
 	add_up(&a->overhead->waits_cost_ns, record->waits_ns);
 	return 0;
-}
-
-static int handle_calibration(struct aggregate *a, const struct event *event)
-{
-	return LIST_ADD(a->overhead->calibrations, event->calibration);
 }
 
 static int overhead_fill(struct finish_ctx *w)

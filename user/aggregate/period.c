@@ -68,39 +68,41 @@ static size_t count_majority(const uint64_t *values, size_t count)
 /* Functions that come in less than this part of the periods are done now and then. */
 #define OFTEN 0.5
 
-/* Periods of a compiled function are alike if they contain the same calls of other compiled
- * functions that come often. A call at the begin or end of a pass over the data, or in an
- * evaluation, is no part of a step. */
-static void sum_compiled(struct search *search, const struct occurrence *first,
-			 size_t periods_count)
-{
-	uint64_t sum = 0;
-	size_t period = 0;
-
-	for (size_t i = first->at + 1; period < periods_count; i++) {
-		const struct outer_call *call = &search->calls[i];
-
-		if (call->compiled && (double)search->counts[i] >= OFTEN * (double)periods_count)
-			sum += fnv1a(&call->function, sizeof(call->function));
-		if (i != first[period + 1].at)
-			continue;
-		search->values[period++] = sum;
-		sum = 0;
-	}
-}
-
 /* How many consist of the same calls. count_majority() is exact for more than half, as PERIOD_ALIKE
- * demands. */
+ * demands. Periods of a compiled function are alike if they contain the same calls of other
+ * compiled functions that come often: a call at the begin or end of a pass over the data, or in an
+ * evaluation, is no part of a step. */
 static size_t count_same_calls(struct search *search, const struct occurrence *first,
 			       size_t periods_count)
 {
-	if (search->calls[first->at].compiled) {
-		sum_compiled(search, first, periods_count);
-		return count_majority(search->values, periods_count);
+	bool compiled = search->calls[first->at].compiled;
+
+	for (size_t period = 0; period < periods_count; period++) {
+		uint32_t from = first[period].at, to = first[period + 1].at;
+		uint64_t sum = compiled ? 0 : search->sums[to] - search->sums[from];
+
+		for (uint32_t i = from + 1; compiled && i <= to; i++) {
+			const struct outer_call *call = &search->calls[i];
+
+			if (call->compiled &&
+			    (double)search->counts[i] >= OFTEN * (double)periods_count)
+				sum += fnv1a(&call->function, sizeof(call->function));
+		}
+		search->values[period] = sum;
 	}
-	for (size_t i = 0; i < periods_count; i++)
-		search->values[i] = search->sums[first[i + 1].at] - search->sums[first[i].at];
 	return count_majority(search->values, periods_count);
+}
+
+/* Does a library's operation follow itself, with no other call in between? Any loop repeats one,
+ * such as that of a solver, so that a step shows by a second call. */
+static bool is_repetition(const struct search *search, const struct occurrence *first,
+			  size_t periods_count)
+{
+	size_t alone = 0;
+
+	for (size_t i = 0; i < periods_count; i++)
+		alone += first[i + 1].at == first[i].at + 1;
+	return search->calls[first->at].is_operation && 2 * alone > periods_count;
 }
 
 /* How many take about as long as the median: half of it to twice as long. Those of a compiled
@@ -121,18 +123,6 @@ static size_t count_same_time(const struct search *search, const struct occurren
 		same += (double)search->values[i] >= *median_ns / factor &&
 			(double)search->values[i] <= *median_ns * factor;
 	return same;
-}
-
-/* Does a library's operation follow itself, with no other call in between? Any loop repeats one,
- * such as that of a solver, so that a step shows by a second call. */
-static bool is_repetition(const struct search *search, const struct occurrence *first,
-			  size_t periods_count)
-{
-	size_t alone = 0;
-
-	for (size_t i = 0; i < periods_count; i++)
-		alone += first[i + 1].at == first[i].at + 1;
-	return search->calls[first->at].is_operation && 2 * alone > periods_count;
 }
 
 /* Do its calls come in most of the time? */
@@ -226,12 +216,11 @@ static void sort_occurrences(struct search *search, bool by_contexts)
 /* Where the sorted occurrences of another key begin. */
 static size_t end_of_key(const struct search *search, size_t first)
 {
-	size_t end = first + 1;
+	uint32_t key = search->occurrences[first].key;
 
-	while (end < search->count &&
-	       search->occurrences[end].key == search->occurrences[first].key)
-		end++;
-	return end;
+	while (first < search->count && search->occurrences[first].key == key)
+		first++;
+	return first;
 }
 
 static void try_keys(struct search *search, bool are_contexts)
@@ -383,32 +372,33 @@ struct periods {
 };
 
 /* NULL with errno: ERANGE (there are too many), ENOMEM. */
-static struct period_thread *thread_of(struct aggregate *a, uint32_t process, uint32_t tid)
+static struct period_thread *thread_of(struct periods *periods, uint32_t process, uint32_t tid)
 {
-	struct periods *periods = a->periods;
-	uint64_t key = (uint64_t)process << 32 | tid;
-	uint32_t at = map64_get(&periods->ids, key);
-	struct period_thread *thread;
+	uint64_t key = MAP64_PAIR(process, tid);
+	struct period_thread *thread = MAP64_FIND_OF(periods, key);
 
-	if (at != MAP64_NONE)
-		return &periods->list[at];
+	if (thread)
+		return thread;
 	errno = ERANGE;
 	if (periods->count == PERIOD_THREADS_MAX)
 		return NULL;
 	thread = MAP64_ITEM_OF(periods, key);
 	if (thread)
-		*thread = (struct period_thread){
-			.calls = {.process = process, .tid = tid},
-			.search_at = PERIOD_FIRST_SEARCH,
-		};
+		*thread = (struct period_thread){.calls = {.process = process, .tid = tid},
+						 .search_at = PERIOD_FIRST_SEARCH};
 	return thread;
 }
 
-static void drop_oldest(struct period_calls *calls, size_t count)
+static void forget_calls(struct period_calls *calls)
 {
-	LIST_DROP_FROM(calls, count);
-	calls->before_first -= min_u64(calls->before_first, count);
-	calls->before_last -= min_u64(calls->before_last, count);
+	free(calls->list);
+	calls->list = NULL;
+	calls->count = calls->capacity = 0;
+}
+
+static bool is_main(const struct aggregate *a, const struct period_calls *calls)
+{
+	return a->processes->list[calls->process]->pid == calls->tid;
 }
 
 /* A library has named the function: neither the program, by a range, nor the user, by a pattern. */
@@ -439,13 +429,6 @@ static int add_call(struct period_calls *calls, const struct perfx_span *span,
 						      .untimed = span->flags & PERFX_SPAN_UNTIMED});
 }
 
-static void forget_calls(struct period_calls *calls)
-{
-	free(calls->list);
-	calls->list = NULL;
-	calls->count = calls->capacity = 0;
-}
-
 /* More than any: a context that is not described yet is no outermost one. */
 #define DEPTH_UNKNOWN 1000
 
@@ -461,11 +444,6 @@ static unsigned python_depth(void *ctx, uint32_t id)
 	for (uint32_t i = 0; stack && i < stack->frames_count; i++)
 		depth += (stack_addresses(a->stacks, stack)[i] & PERFX_FRAME_PYTHON) != 0;
 	return stack && stack->frames_count ? depth : DEPTH_UNKNOWN;
-}
-
-static bool is_main(const struct aggregate *a, const struct period_calls *calls)
-{
-	return a->processes->list[calls->process]->pid == calls->tid;
 }
 
 /* A data loader's worker repeats calls, too, but the steps are its parent's. */
@@ -537,8 +515,13 @@ static int search_period(struct aggregate *a, struct period_thread *thread)
 	}
 	if (thread->search_at < PERIOD_CALLS_MAX)
 		thread->search_at *= 2;
-	if (calls->count >= PERIOD_CALLS_MAX)
-		drop_oldest(calls, calls->count / 2);
+	if (calls->count >= PERIOD_CALLS_MAX) {
+		size_t dropped = calls->count / 2;
+
+		LIST_DROP_FROM(calls, dropped);
+		calls->before_first -= min_u64(calls->before_first, dropped);
+		calls->before_last -= min_u64(calls->before_last, dropped);
+	}
 	return found;
 }
 
@@ -551,7 +534,7 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 	    a->processes->list[span->process]->has_steps ||
 	    span->start_ns + span->duration_ns < span->start_ns)
 		return 0;
-	thread = thread_of(a, span->process, span->tid);
+	thread = thread_of(a->periods, span->process, span->tid);
 	if (!thread)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (thread->decided)

@@ -24,18 +24,6 @@ struct process *process_get(struct aggregate *a, uint32_t process)
 	return proc ? *proc : NULL;
 }
 
-static void process__free(struct process *proc)
-{
-	if (!proc)
-		return;
-	map64_clear(&proc->thread_ids);
-	map64_clear(&proc->frame_ids);
-	free(proc->threads);
-	free(proc->points);
-	free(proc->collectives.list);
-	free(proc);
-}
-
 static void process_open(struct process *proc, enum process_origin origin, uint64_t time_ns)
 {
 	if (proc->origin == PROCESS_UNKNOWN)
@@ -133,22 +121,18 @@ static int handle_exit(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-static uint64_t total_cpu(const struct perfx_usage *usage)
-{
-	if (usage->cpu_user_ns == PROFILE_ABSENT || usage->cpu_system_ns == PROFILE_ABSENT)
-		return PROFILE_ABSENT;
-	return add_capped(usage->cpu_user_ns, usage->cpu_system_ns);
-}
-
 static int add_point(struct process *proc, const struct perfx_usage *usage)
 {
 	struct profile_usage_point *point = THINNED_POINT(proc, PROFILE_POINTS_MAX);
+	uint64_t user_ns = usage->cpu_user_ns, system_ns = usage->cpu_system_ns;
 
 	if (!point)
 		return -errno;
 	*point = (struct profile_usage_point){
 		.time_ns = usage->time_ns,
-		.cpu_ns = total_cpu(usage),
+		.cpu_ns = user_ns == PROFILE_ABSENT || system_ns == PROFILE_ABSENT
+				  ? PROFILE_ABSENT
+				  : add_capped(user_ns, system_ns),
 		.rss_bytes = usage->rss_bytes,
 		.rss_anon_bytes = usage->rss_anon_bytes,
 		.rss_shmem_bytes = usage->rss_shmem_bytes,
@@ -445,39 +429,6 @@ static void usage_facts(const struct aggregate *a, const struct process *proc,
 	facts->points_count = proc->points_count;
 }
 
-static void limits_facts(const struct process *proc, struct profile_limits *facts)
-{
-	const struct perfx_limits *limits = &proc->limits;
-
-	if (!proc->has_limits) {
-		memset(facts, 0xff, sizeof(*facts)); /* all absent */
-		facts->cpus_count = 0;
-		return;
-	}
-	facts->cpus_count = limits->cpus_count;
-	facts->cpu_limit_milli = limits->cpu_limit_milli;
-	facts->memory_limit_bytes = limits->memory_limit_bytes;
-	facts->memory_used_bytes = limits->memory_used_bytes;
-	facts->address_limit_bytes = limits->address_limit_bytes;
-	facts->address_used_bytes = limits->address_used_bytes;
-	facts->host_available_bytes = limits->host_available_bytes;
-}
-
-/* The first and the last time at which threads were sampled. */
-static void sampled_interval(const struct process *proc, uint64_t *from, uint64_t *to)
-{
-	*from = UINT64_MAX;
-	*to = 0;
-	for (size_t i = 0; i < proc->threads_count; i++) {
-		const struct thread *thread = &proc->threads[i];
-
-		if (!thread->samples_count)
-			continue;
-		*from = min_u64(*from, thread->first.time_ns);
-		*to = max_u64(*to, thread->last.time_ns);
-	}
-}
-
 /* Finds the CPU times of a thread at the start of its recorded life; false: they are not known.
  * forked: the process began in the capture, so its threads did, too. */
 static bool thread_start(const struct process *proc, bool forked, const struct thread *thread,
@@ -532,7 +483,17 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 	bool here = began_here(a, proc);
 	uint64_t from_ns, to_ns, middle_ns;
 
-	sampled_interval(proc, &from_ns, &to_ns);
+	/* The first and the last time at which threads were sampled. */
+	from_ns = UINT64_MAX;
+	to_ns = 0;
+	for (size_t i = 0; i < proc->threads_count; i++) {
+		const struct thread *thread = &proc->threads[i];
+
+		if (!thread->samples_count)
+			continue;
+		from_ns = min_u64(from_ns, thread->first.time_ns);
+		to_ns = max_u64(to_ns, thread->last.time_ns);
+	}
 	if (from_ns > to_ns)
 		return 0;
 	middle_ns = from_ns + (to_ns - from_ns) / 2;
@@ -617,7 +578,18 @@ static int process_fill(const struct aggregate *a, uint32_t process, struct prof
 		facts->to_ns = end_ns;
 	facts->to_ns = max_u64(facts->to_ns, facts->from_ns);
 	usage_facts(a, proc, facts);
-	limits_facts(proc, &facts->limits);
+	memset(&facts->limits, 0xff, sizeof(facts->limits)); /* all absent */
+	facts->limits.cpus_count = 0;
+	if (proc->has_limits)
+		facts->limits = (struct profile_limits){
+			.cpus_count = proc->limits.cpus_count,
+			.cpu_limit_milli = proc->limits.cpu_limit_milli,
+			.memory_limit_bytes = proc->limits.memory_limit_bytes,
+			.memory_used_bytes = proc->limits.memory_used_bytes,
+			.address_limit_bytes = proc->limits.address_limit_bytes,
+			.address_used_bytes = proc->limits.address_used_bytes,
+			.host_available_bytes = proc->limits.host_available_bytes,
+		};
 	return threads_facts(a, proc, facts);
 }
 
@@ -747,8 +719,18 @@ static void processes_clear(void *state)
 {
 	struct processes *processes = state;
 
-	for (size_t i = 0; i < processes->count; i++)
-		process__free(processes->list[i]);
+	for (size_t i = 0; i < processes->count; i++) {
+		struct process *proc = processes->list[i];
+
+		if (!proc)
+			continue;
+		map64_clear(&proc->thread_ids);
+		map64_clear(&proc->frame_ids);
+		free(proc->threads);
+		free(proc->points);
+		free(proc->collectives.list);
+		free(proc);
+	}
 	free(processes->list);
 }
 

@@ -110,14 +110,6 @@ static int append(struct step_series *series, const struct profile_step *step)
 	return 0;
 }
 
-static void add_divided(struct profile_step_division *divided, const struct profile_step *step)
-{
-	divided->count++;
-	divided->ns += step->total_ns;
-	for (int i = 0; i < PROFILE_PHASES; i++)
-		divided->phases[i] += step->phases[i];
-}
-
 int step_series_add(struct step_series *series, const struct profile_step *step,
 		    const struct step_tally *tally)
 {
@@ -132,8 +124,12 @@ int step_series_add(struct step_series *series, const struct profile_step *step,
 		series->computed_to_ns = step->to_ns;
 		series->computed_ns += step->total_ns;
 	}
-	if (step->divided_count)
-		add_divided(&series->divided, step);
+	if (step->divided_count) {
+		series->divided.count++;
+		series->divided.ns += step->total_ns;
+		for (int i = 0; i < PROFILE_PHASES; i++)
+			series->divided.phases[i] += step->phases[i];
+	}
 	if (step->waited_count) {
 		series->waited_count++;
 		series->waited_ns += step->total_ns;

@@ -73,16 +73,6 @@ static bool tally_step(const struct steps *steps, const struct step_thread *thre
 	return !ender->at_unknown;
 }
 
-static void add_to_run(struct profile_step_sums *run, const struct profile_step *step,
-		       const struct step_tally *tally)
-{
-	run->count++;
-	run->total_ns += step->total_ns;
-	run->flops += tally ? tally->flops : 0;
-	for (int i = 0; i < PROFILE_PHASES; i++)
-		run->phases[i] += step->phases[i];
-}
-
 static void join_untraced(uint64_t phases[PROFILE_PHASES], enum profile_phase phase)
 {
 	phases[PROFILE_PHASE_UNTRACED] += phases[phase];
@@ -123,7 +113,11 @@ static int add_step(const struct steps *steps, const struct step_thread *thread,
 		if (!step_thread_knows_optimizer(thread))
 			join_untraced(step->phases, PROFILE_PHASE_OPTIMIZER);
 	}
-	add_to_run(&ender->run, step, tally);
+	ender->run.count++;
+	ender->run.total_ns += step->total_ns;
+	ender->run.flops += tally ? tally->flops : 0;
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		ender->run.phases[i] += step->phases[i];
 	if (is_past)
 		return 0;
 	if (step_series_add(&ender->series, step, tally) || step_times_add(&ender->times, step) ||
@@ -408,20 +402,6 @@ static bool tally_between(const struct steps *steps, const struct step_thread *t
 	return true;
 }
 
-/* Notes the operations up to the end of the last step of the past. */
-static void note_past_end(const struct steps *steps, const struct step_thread *thread,
-			  struct ender *ender, uint64_t off_cpu_ns)
-{
-	uint64_t end_ns = ender->last_ns;
-	struct step_tally at = sum_of(steps, thread), later;
-	bool known = tally_between(steps, thread, end_ns, UINT64_MAX, &later);
-
-	step_tally_subtract(&at, &later);
-	note_end(thread, ender, end_ns, &at);
-	ender->at_unknown = !known;
-	ender->at_off_cpu_ns -= off_cpu_ns;
-}
-
 /* The steps of the past, from the calls of that time. is_new: of a thread that has shown no
  * interval yet. */
 static int replay_period(const struct steps *steps, struct step_thread *thread, bool is_new,
@@ -463,8 +443,17 @@ static int replay_period(const struct steps *steps, struct step_thread *thread, 
 		}
 		ender->last_ns = step.to_ns;
 	}
-	if (ender->last_ns)
-		note_past_end(steps, thread, ender, off_cpu_ns);
+	if (ender->last_ns) {
+		/* Notes the operations up to the end of the last step of the past. */
+		uint64_t end_ns = ender->last_ns;
+		struct step_tally at = sum_of(steps, thread), later;
+		bool known = tally_between(steps, thread, end_ns, UINT64_MAX, &later);
+
+		step_tally_subtract(&at, &later);
+		note_end(thread, ender, end_ns, &at);
+		ender->at_unknown = !known;
+		ender->at_off_cpu_ns -= off_cpu_ns;
+	}
 	return err;
 }
 

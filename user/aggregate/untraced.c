@@ -119,23 +119,6 @@ static uint64_t running_ns(const struct aggregate *a, const struct profile *prof
 			  traced->inner_self_ns);
 }
 
-/* All of the thread's CPU time may have been in traced calls, or as much as there is room for
- * outside of them. */
-static void bound_cpu(const struct profile_process *p, struct profile_untraced *untraced)
-{
-	untraced->on_cpu_min_ns = untraced->on_cpu_max_ns = PROFILE_ABSENT;
-	for (size_t i = 0; i < p->threads_count; i++) {
-		uint64_t cpu_ns = p->threads[i].on_cpu_ns;
-
-		if (p->threads[i].tid != untraced->tid || cpu_ns == PROFILE_ABSENT)
-			continue;
-		untraced->on_cpu_min_ns =
-			sub_capped(cpu_ns, sub_capped(untraced->wall_ns, untraced->self_ns));
-		untraced->on_cpu_max_ns = min_u64(cpu_ns, untraced->self_ns);
-		untraced->on_cpu_min_ns = min_u64(untraced->on_cpu_min_ns, untraced->on_cpu_max_ns);
-	}
-}
-
 static void find_untraced(const struct aggregate *a, const struct profile *profile,
 			  struct profile_process *p)
 {
@@ -156,7 +139,19 @@ static void find_untraced(const struct aggregate *a, const struct profile *profi
 	untraced->running_ns = running_ns(a, profile, proc, thread, life.to_ns);
 	untraced->running_ns = min_u64(untraced->running_ns, rest_ns);
 	untraced->self_ns = rest_ns - untraced->running_ns;
-	bound_cpu(p, untraced);
+	/* All of the thread's CPU time may have been in traced calls, or as much as there is room
+	 * for outside of them. */
+	untraced->on_cpu_min_ns = untraced->on_cpu_max_ns = PROFILE_ABSENT;
+	for (size_t i = 0; i < p->threads_count; i++) {
+		uint64_t cpu_ns = p->threads[i].on_cpu_ns;
+
+		if (p->threads[i].tid != untraced->tid || cpu_ns == PROFILE_ABSENT)
+			continue;
+		untraced->on_cpu_min_ns =
+			sub_capped(cpu_ns, sub_capped(untraced->wall_ns, untraced->self_ns));
+		untraced->on_cpu_max_ns = min_u64(cpu_ns, untraced->self_ns);
+		untraced->on_cpu_min_ns = min_u64(untraced->on_cpu_min_ns, untraced->on_cpu_max_ns);
+	}
 }
 
 /* When rows, threads and steps of the processes are filled. */
