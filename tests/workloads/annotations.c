@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Annotations of perfx.h, in the usual way and in others: annotations CASE. What is expected of a
- * range is printed under its name, as of a function; of a counter its samples, of an allocator its
- * allocs and frees.
+ * Annotations of perfx.h, in usual and unusual ways: annotations CASE. Expectations of a range are
+ * printed under its name, as of a function; of a counter its samples, of an allocator its allocs
+ * and frees.
  */
 #include <perfx.h>
 #include <pthread.h>
@@ -48,7 +48,7 @@ static void tasks(void)
 		perfx_range_end(inner);
 		perfx_range_end(a);
 		perfx_range_end(b);
-		/* a range that is over, and one that never was: whose it is then is not known */
+		/* a range that is over, and one that never was: their parent is unknown */
 		part("orphan", a);
 		part("orphan", 12345);
 	}
@@ -74,8 +74,8 @@ static void unbalanced(void)
 		perfx_range_end(id);
 		perfx_range_push("pushed");
 		perfx_step_begin();
-		perfx_step_begin(); /* the end of the one before is not seen */
-		perfx_range_pop();  /* inside the step: pops what was pushed, not the step */
+		perfx_step_begin(); /* the end of the one before is missing */
+		perfx_range_pop();  /* inside the step: pops the pushed range, not the step */
 		perfx_step_end();
 		perfx_step_end();
 	}
@@ -100,7 +100,7 @@ static void *ends(void *arg)
 	(void)arg;
 	for (int i = 0; i < 64; i++)
 		perfx_range_end(handed[63 - i]);
-	perfx_range_pop(); /* another thread's */
+	perfx_range_pop(); /* of another thread */
 	perfx_range_push("of a thread that ends");
 	return NULL;
 }
@@ -162,7 +162,7 @@ static void hostile(void)
 
 static void forks(void)
 {
-	/* not literals: these a child has to read from the file first, which some links cannot */
+	/* not literals, which a child must first read from the file, and some links cannot */
 	char in_the_child[] = "in the child", children[] = "children";
 
 	for (int i = 0; i < 5; i++) {
@@ -191,7 +191,7 @@ static void expect_forks(uint64_t runs)
 	known_expect("around fork", "calls", runs * 5);
 	known_expect("started before fork", "calls", runs * 5);
 	known_expect("in the child", "calls", runs * 50);
-	/* each child ends what it has not begun */
+	/* each child ends ranges that it has not begun */
 	known_expect("perfx", "begun_before", runs * 10);
 	known_expect("children", "samples", runs * 5);
 }
@@ -274,13 +274,13 @@ static void keep_some(int i)
 {
 	PERFX_TRACK();
 	perfx_memory_alloc("cache", arena + 100 * i, 100);
-	work(1); /* it returns: does not end by jumping there */
+	work(1); /* it returns instead of ending by a jump */
 }
 
 static void blocks(void)
 {
 	for (int i = 0; i < 10; i++) {
-		/* the second divides what the first hands out: the same address */
+		/* the second divides blocks of the first: the same address */
 		perfx_memory_alloc("pool", arena, sizeof(arena));
 		for (int k = 0; k < 10; k++)
 			keep_some(k);
@@ -325,11 +325,11 @@ static void windows(void)
 	for (int window = 0; window < 3; window++) {
 		inside();
 		push_pop("outside");
-		perfx_trace_stop(); /* of nothing */
+		perfx_trace_stop(); /* ignored */
 		perfx_range_push("open at the start");
 		perfx_trace_start();
 		perfx_range_pop();
-		perfx_trace_start(); /* it is on already */
+		perfx_trace_start(); /* it is already on */
 		for (int i = 0; i < 10; i++)
 			inside();
 		push_pop("recorded");
@@ -340,7 +340,7 @@ static void windows(void)
 		push_pop("outside");
 		perfx_counter("outside", 1);
 		perfx_trace_start();
-		perfx_range_end(id); /* in another */
+		perfx_range_end(id); /* in another window */
 		push_pop("recorded");
 		perfx_trace_stop();
 		inside();
@@ -361,7 +361,7 @@ static void expect_windows(uint64_t runs)
 }
 
 #define SAYERS	    3
-#define SAID_ROUNDS 2000 /* more windows in all than a report lists */
+#define SAID_ROUNDS 2000 /* more windows than a report lists */
 
 static void say_often(void)
 {
@@ -408,7 +408,8 @@ static void *says_often(void *arg)
 	return arg;
 }
 
-/* A start or stop is the whole process's: which of the calls between are recorded is open. */
+/* A start or stop applies to the whole process: which of the calls between are recorded is
+ * undefined. */
 static void windows_of_threads(void)
 {
 	pthread_t threads[SAYERS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions in assembler that says neither their type nor their size. */
+/* Functions in assembler without type and size. */
 #include "known.h"
 
 #define CALLS 3000

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls of BLAS whose operations and bytes are worked out here by hand, beside each call, in
- * numbers: not by the formulas that the tracer has. Further keys of "expect":
+ * Calls of BLAS whose operations and bytes are worked out by hand beside each call, as numbers,
+ * independent of the tracer's formulas. Further keys of "expect":
  *	flops   floating-point operations of the function's own calls
- *	bytes   of its operands and results, each once; of a triangle its half
- *	unread  calls whose arguments make no sense
+ *	bytes   of its operands and results, each once; half of a triangle
+ *	unread  calls with invalid arguments
  * Arguments of the program:
- *	THREADS TIMES   besides, so many threads multiply so often, each other shapes
- *	failing         only calls that BLAS refuses, left by longjmp or not, and a good one between
+ *	THREADS TIMES   also that many threads multiply that often, each with other shapes
+ *	failing         calls that BLAS refuses, left by longjmp or not, with a good one between
  */
 #include "known.h"
 
@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 
-/* The Fortran interface: everything by reference; what C calls does without lengths of texts. */
+/* The Fortran interface: all arguments by reference; C calls omit the lengths of strings. */
 #define FORTRAN_GEMM(name)                                                                       \
 	void name(const char *transa, const char *transb, const int *m, const int *n,            \
 		  const int *k, const void *alpha, const void *a, const int *lda, const void *b, \
@@ -90,7 +90,7 @@ static void expect_call(const char *name, uint64_t flops, uint64_t bytes)
 		expect_call(#name, (flops), (bytes)); \
 	} while (0)
 
-/* Room for every matrix here; contents do not matter. Of doubles, for alignment. */
+/* Room for every matrix; contents do not matter. Doubles, for alignment. */
 #define ROOM (1 << 21)
 static double a[ROOM], b[ROOM], c[ROOM];
 
@@ -124,7 +124,7 @@ static void multiply(void)
 	CALL(cblas_cgemm, 480, 47 * 8, COLUMNS, NO, ADJOINT, 3, 4, 5, one_single, a, 3, b, 4,
 	     one_single, c, 3);
 	CALL(cblas_zgemm, 480, 47 * 16, ROWS, ADJOINT, NO, 3, 4, 5, one, a, 3, b, 4, one, c, 4);
-	/* 64×64×64, and of other kernels: 262144 multiply-adds, 3 · 4096 elements */
+	/* 64×64×64, for other kernels: 262144 multiply-adds, 3 · 4096 elements */
 	CALL(cblas_sgemm, 524288, 49152, COLUMNS, NO, NO, 64, 64, 64, 1, (float *)a, 64, (float *)b,
 	     64, 0, (float *)c, 64);
 	CALL(cblas_dgemm, 524288, 98304, COLUMNS, NO, NO, 64, 64, 64, 1, a, 64, b, 64, 0, c, 64);
@@ -138,8 +138,7 @@ static void multiply(void)
 
 static void multiply_edges(void)
 {
-	/* nothing, by each of the dimensions: nothing is touched either, but one operand, perhaps
-	 */
+	/* a zero in each dimension: nothing is touched, except perhaps one operand */
 	CALL(cblas_sgemm, 0, 0, COLUMNS, NO, NO, 0, 4, 5, 1, (float *)a, 1, (float *)b, 5, 0,
 	     (float *)c, 1);
 	CALL(cblas_dgemm, 0, 0, COLUMNS, NO, NO, 3, 0, 5, 1, a, 3, b, 5, 0, c, 3);
@@ -155,13 +154,13 @@ static void multiply_edges(void)
 	     500000, 0, (float *)c, 500000);
 	CALL(dgemm_, 24, 16 * 8, "N", "N", N(2), N(2), N(3), one, a, N(500000), b, N(500000), one,
 	     c, N(500000));
-	/* alpha = 0 changes what is computed, not what the shapes say */
+	/* alpha = 0 changes the computation, but not the count by shapes */
 	CALL(cblas_dgemm, 120, 47 * 8, COLUMNS, NO, NO, 3, 4, 5, 0, a, 3, b, 5, 1, c, 3);
 }
 
 static void multiply_vectors(void)
 {
-	/* 30×20: 600 multiply-adds, 650 elements whichever way */
+	/* 30×20: 600 multiply-adds, 650 elements, transposed or not */
 	CALL(cblas_sgemv, 1200, 650 * 4, COLUMNS, NO, 30, 20, 1, (float *)a, 30, (float *)b, 1, 0,
 	     (float *)c, 1);
 	CALL(cblas_dgemv, 1200, 650 * 8, ROWS, TRANSPOSED, 30, 20, 1, a, 20, b, 3, 0, c, 2);
@@ -191,7 +190,7 @@ static void multiply_symmetric(void)
 
 static void update_ranks(void)
 {
-	/* a 6×5 times itself: of 36 sums of 5 the 21 of a triangle, taken as 36 · 5 operations */
+	/* a 6×5 times itself: 21 of 36 sums of 5, counted as 36 · 5 operations */
 	CALL(cblas_ssyrk, 180, 51 * 4, COLUMNS, UPPER, NO, 6, 5, 1, (float *)a, 6, 0, (float *)c,
 	     6);
 	CALL(cblas_dsyrk, 180, 51 * 8, ROWS, LOWER, TRANSPOSED, 6, 5, 1, a, 6, 0, c, 6);
@@ -204,7 +203,7 @@ static void update_ranks(void)
 	CALL(ssyrk_, 180, 51 * 4, "U", "T", N(6), N(5), one_single, a, N(5), one_single, c, N(6));
 	CALL(zherk_, 720, 51 * 16, "L", "N", N(6), N(5), one, a, N(6), one, c, N(6));
 	CALL(dsyr2k_, 0, 0, "L", "N", N(0), N(5), one, a, N(1), b, N(1), one, c, N(1));
-	/* nothing is added to a triangle of 3 */
+	/* adds nothing to a triangle of 3 */
 	CALL(cblas_dsyrk, 0, 0, COLUMNS, UPPER, NO, 3, 0, 1, a, 3, 1, c, 3);
 }
 
@@ -234,7 +233,7 @@ static void multiply_triangles(void)
 
 static int threads_count, times;
 
-/* Thread t multiplies (8 + t)×16 by 16×8, into a place of its own. */
+/* Thread t multiplies (8 + t)×16 by 16×8 into its own result. */
 static void *multiply_beside(void *argument)
 {
 	int t = (int)(intptr_t)argument;
@@ -277,7 +276,7 @@ static void scenario(void)
 static jmp_buf refused;
 static bool jumps;
 
-/* BLAS calls the program's own, where it has one, when it does not like an argument. */
+/* BLAS calls the program's own handler, if it has one, for a bad argument. */
 void xerbla_(const char *name, const int *info, int length);
 void xerbla_(const char *name, const int *info, int length)
 {
@@ -300,7 +299,7 @@ static void refused_product(bool leave)
 static void failing_scenario(void)
 {
 	refused_product(true);
-	/* the call that was left is nobody's caller: this one's work is its own */
+	/* the call that was left is not the parent: this call's work is its own */
 	CALL(sgemm_, 120, 47 * 4, "N", "N", N(3), N(4), N(5), one_single, a, N(3), b, N(5),
 	     one_single, c, N(3));
 	jumps = false;

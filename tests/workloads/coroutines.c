@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Coroutines by swapcontext, which yield inside traced functions: frames of several stacks end in
- * another order than they began, stack pointers jump both ways, and no frame is stale.
+ * another order than they began, stack pointers jump in both directions, and no frame is stale.
  */
 #include <ucontext.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Processes that come and go: crowd COUNT [--fork]. A run starts COUNT children, a few at a time,
- * each of which executes this program again (--fork: does not), calls a function on two threads,
- * allocates, opens a library and ends. So does it allocate itself, in each run.
+ * each of which executes this program again (not with --fork), calls a function on two threads,
+ * allocates, opens a library and ends. The launcher also allocates in each run.
  */
 #include <dlfcn.h>
 #include <errno.h>

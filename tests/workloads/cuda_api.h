@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Some functions of cuBLAS, cuBLASLt and NCCL, as a caller without a GPU sees them: the order and
- * width of the arguments is theirs (CUDA 13), what the numbers behind pointers are is nobody's
- * business here. Libraries that do nothing are in lib/.
+ * Some functions of cuBLAS, cuBLASLt and NCCL, as seen by a caller without a GPU: the order and
+ * width of the arguments is theirs (CUDA 13); the values behind pointers do not matter. lib/ has
+ * the empty libraries.
  */
 #ifndef TESTS_WORKLOADS_CUDA_API_H
 #define TESTS_WORKLOADS_CUDA_API_H
@@ -118,7 +118,7 @@ enum { /* ncclDataType_t */
        NCCL_E5M2 = 11,
 };
 
-/* passed on the stack, whatever is in it */
+/* passed on the stack, with any contents */
 struct nccl_id {
 	char bytes[128];
 };

@@ -3,10 +3,10 @@
  * Calls of cuBLAS, cuBLASLt and NCCL by their real names and calling convention, into libraries
  * that do nothing (lib/). Further keys of "expect", worked out by hand beside each call:
  *	flops     floating-point operations of the function's own calls
- *	bytes     of its operands and results, where their types are known
- *	silenced  calls whose work another call's number contains
- *	moved     what the collectives of all functions together were asked to move, bytes
- *	bus       of it, what passes the busiest link, where the number of ranks is known
+ *	bytes     of its operands and results, if their types are known
+ *	silenced  calls whose work counts for another call
+ *	moved     bytes of the collectives of all functions together
+ *	bus       bytes of these on the busiest link, if the number of ranks is known
  */
 #include "cuda_api.h"
 #include "known.h"
@@ -54,7 +54,7 @@ static void expect_call(const char *name, uint64_t flops, uint64_t bytes)
 		expect_call(#name, 0, 0); \
 	} while (0)
 
-/* Addresses of a GPU and of its library: not to be looked at. */
+/* Addresses of a GPU and of its library, which are never dereferenced. */
 static void *const gpu = (void *)0x7f0000000000;
 static void *const lib = (void *)0x10;
 #define LIST ((void *const *)gpu)
@@ -67,7 +67,7 @@ static void multiply(void)
 	CALL(cublasCgemm_v2, 480, 376, lib, 2, 0, 3, 4, 5, gpu, gpu, 5, gpu, 5, gpu, gpu, 3);
 	CALL(cublasZgemm_v2_64, 480, 752, lib, 0, 0, 3, 4, 5, gpu, gpu, 3, gpu, 5, gpu, gpu, 3);
 	CALL(cublasHgemm, 120, 94, lib, 0, 0, 3, 4, 5, gpu, gpu, 3, gpu, 5, gpu, gpu, 3);
-	/* what 32 bits do not hold: 2 · 3·10⁹ */
+	/* beyond 32 bits: 2 · 3·10⁹ */
 	CALL(cublasZgemm_v2_64, 24000000000, 16 * 6000000001, lib, 0, 0, 3000000000, 1, 1, gpu, gpu,
 	     3000000000, gpu, 1, gpu, gpu, 3000000000);
 	CALL(cublasSgemm_v2, 0, 0, lib, 0, 0, 0, 4, 5, gpu, gpu, 1, gpu, 5, gpu, gpu, 1);
@@ -77,7 +77,7 @@ static void multiply(void)
 	     gpu, TYPE_C64, 3, 68, -1);
 	CALL(cublasGemmEx, 120, 0, lib, 0, 0, 3, 4, 5, gpu, gpu, TYPE_I8, 3, gpu, TYPE_I8, 5, gpu,
 	     gpu, TYPE_F32, 3, 68, -1);
-	/* its own dtype is the narrower one of what it calls */
+	/* its own dtype is the narrower one of its nested calls */
 	CALL(cublasGemmEx_64, 120, 0, lib, 0, 0, 3, 4, 5, gpu, gpu, TYPE_F16, 3, gpu, TYPE_F16, 5,
 	     gpu, gpu, TYPE_F16, 3, 68, 99);
 	expected_of("cublasLtMatmul")->calls++;
@@ -123,7 +123,7 @@ static void multiply_others(void)
 	CALL(cublasStrsm_v2, 144, 180, lib, SIDE_LEFT, 0, 0, 0, 6, 4, gpu, gpu, 6, gpu, 6);
 	CALL(cublasStrsmBatched, 1008, 1260, lib, SIDE_LEFT, 0, 0, 0, 6, 4, gpu, LIST, 6, LIST, 6,
 	     7);
-	/* what it is cannot be told from its arguments as the newer one's can */
+	/* its arguments do not tell the type, unlike those of the newer one */
 	cublasSgemm('N', 'N', 3, 4, 5, 1, gpu, 3, gpu, 5, 0, gpu, 3);
 }
 
@@ -133,7 +133,7 @@ static void matmul(handle a, handle b, handle d)
 		       NULL);
 }
 
-/* The shapes are in layouts, which are made beforehand. */
+/* The shapes are in layouts, which are made before. */
 static void multiply_layouts(void)
 {
 	uint64_t place[3][8];
@@ -156,7 +156,7 @@ static void multiply_layouts(void)
 	cublasLtMatrixLayoutDestroy(b);
 	cublasLtMatrixLayoutDestroy(d);
 
-	/* the address of a layout that is gone may be another's: one of no batch */
+	/* a destroyed layout's address may be reused: by one without a batch */
 	cublasLtMatrixLayoutCreate(&a, TYPE_C64, 30, 5, 30);
 	cublasLtMatrixLayoutCreate(&b, TYPE_C64, 5, 2, 5);
 	cublasLtMatrixLayoutCreate(&d, TYPE_C64, 30, 2, 30);
@@ -181,8 +181,8 @@ static void matmul_of_untraced(handle a, handle b, handle d)
 	expected_of("cublasLtMatmul")->unread++;
 }
 
-/* Of three ranks, `early` of which nobody has seen how many it has. An all-reduce passes a link
- * 2·2/3 times, a rank's part to or from each other rank 2 times, anything else once. */
+/* Three ranks; the number of ranks of `early` is unknown. An all-reduce passes a link 2·2/3 times,
+ * a rank's part to or from each other rank 2 times, anything else once. */
 static void communicate(handle early)
 {
 	static const struct nccl_id id = {"junk"};
@@ -202,7 +202,7 @@ static void communicate(handle early)
 	MOVE(ncclSend, 1000, 1000, gpu, 1000, NCCL_E5M2, 1, lib, lib);
 	MOVE(ncclRecv, 20000000000, 20000000000, gpu, 5000000000, NCCL_F32, 1, lib, lib);
 	MOVE(ncclAlltoAll, 4000, 8000, gpu, gpu, 1000, NCCL_F32, three, lib);
-	/* of this one it is known once the program has asked for it */
+	/* known once the program has queried it */
 	if (!early)
 		return;
 	MOVE(ncclAllGather, 1000, 0, gpu, gpu, 1000, NCCL_I8, (char *)early + 1, lib);
@@ -217,7 +217,7 @@ int main(int argc, char **argv)
 	uint64_t runs = 0;
 	handle seven = NULL;
 
-	/* before anybody looks */
+	/* before tracing */
 	for (int i = 0; i < 3; i++)
 		cublasLtMatrixLayoutInit_internal(early[i], sizeof(early[i]), TYPE_F32, 3, 3, 3);
 	if (argc > 1 && !strcmp(argv[1], "early"))

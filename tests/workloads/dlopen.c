@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A library that arrives late, leaves and comes back. Each "go" is one step: open, call, close, so
- * that a test can wait until the tracer has seen the library. `dlopen --sudden` does the three in
- * one step, as programs do; then calls are an upper bound.
+ * A library that is loaded late, unloaded and loaded again. Each "go" is one step: open, call,
+ * close, so that a test can wait until the tracer knows the library. `dlopen --sudden` does all
+ * three in one step, as programs do; then calls are an upper bound.
  */
 #include <dlfcn.h>
 #include <libgen.h>

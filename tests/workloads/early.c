@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * early [STATUS | signal NUMBER]: what runs before main and after it, for `perfx-trace run`: calls
- * in .preinit_array, in a library's constructor, in the program's, in main and in a destructor.
- * Says what it expects before it ends with STATUS (0) or by the signal. Built static too, without
- * the library.
+ * early [STATUS | signal NUMBER]: code that runs before and after main, for `perfx-trace run`:
+ * calls in .preinit_array, in a library's constructor, in the program's, in main and in a
+ * destructor. Prints its expectations before it ends with STATUS (0) or by the signal. Also built
+ * static, without the library.
  */
 #include <signal.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Facts of what ends while it is traced: a thread that computes for 200 ms, a child of a few
- * milliseconds with 48 MiB, 96 MiB that are given back before the end. Prints what each has used
- * by its own account, as JSON.
+ * Facts about things that end while they are traced: a thread that computes for 200 ms, a child of
+ * a few milliseconds with 48 MiB, 96 MiB that are freed before the end. Prints the usage of each by
+ * its own account, as JSON.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * C++ exceptions across traced frames. frame() recurses a hundred deep, then throws; the shapes
- * around it end in different ways when they do return: at a ret, by a tail call, through a switch.
- * A return probe on any of them ends this program by std::terminate.
+ * C++ exceptions across traced frames. frame() recurses a hundred deep, then throws; the functions
+ * around it return in different ways: at a ret, by a tail call, through a switch. A return probe on
+ * any of them ends this program by std::terminate.
  */
 #include "known.h"
 
@@ -35,7 +35,7 @@ TRACED int frame(int n, bool fail)
 	return got + 1;
 }
 
-/* Has a landing pad: runs a destructor and goes on unwinding. */
+/* Has a landing pad: runs a destructor and continues unwinding. */
 TRACED int guarded(bool fail)
 {
 	guard g;
@@ -134,7 +134,7 @@ int main()
 	known_expect("switched", "calls", calls);
 	known_expect("switched", "unwound", calls / 4);
 	known_expect("tail", "calls", calls / 5 * 3);
-	/* Left by its jump before anything throws. */
+	/* Left by its jump before an exception is thrown. */
 	known_expect("tail", "unwound", 0);
 	known_expect("guarded", "calls", calls / 5 * 4);
 	known_expect("guarded", "unwound", calls / 5);

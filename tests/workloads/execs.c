@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Exec in the middle. Built twice, as execs and as execs-other, which differ in the name of their
- * function. Each run: the program calls its function 100 times, executes itself, calls it
- * 50 times, executes the other one, which calls its own 200 times and waits for the next run. So
- * with every run the pid stays and the program changes sides. State travels in argv.
+ * Exec in the middle. Built twice, as execs and as execs-other, with different names of their
+ * function. In each run the program calls its function 100 times, executes itself, calls it 50
+ * times, executes the other one, which calls its own 200 times and waits for the next run. So the
+ * pid stays and the program alternates. State travels in argv.
  */
 #include "known.h"
 

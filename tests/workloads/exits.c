@@ -94,7 +94,7 @@ __attribute__((cold)) TRACED static void rare(int x)
 	sink = x;
 }
 
-/* What calls a cold function goes to .text.unlikely as exit_cold.cold, and returns from there. */
+/* Its cold part goes to .text.unlikely as exit_cold.cold, and returns from there. */
 TRACED int exit_cold(int x)
 {
 	int got = callee(x);
@@ -108,7 +108,7 @@ TRACED int exit_cold(int x)
 	return got + 1;
 }
 
-/* Built with -fstack-protector-strong: an exit of its own, to __stack_chk_fail. */
+/* Built with -fstack-protector-strong: an additional exit, to __stack_chk_fail. */
 TRACED int exit_protected(int x)
 {
 	char text[64];
@@ -137,7 +137,7 @@ TRACED void exit_void(int *x)
 }
 
 #if defined(__x86_64__)
-/* ret with a prefix, as old tuning for branch predictors emits it, and ret that pops. */
+/* ret with a prefix, from old tuning for branch predictors, and ret that pops. */
 int exit_rep_ret(int x);
 __asm__(".pushsection .text\n\t.globl exit_rep_ret\n\t.type exit_rep_ret,@function\n"
 	"\t.balign 16\nexit_rep_ret:\n\t.cfi_startproc\n\t"

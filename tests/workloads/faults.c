@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	sem_init(&answered, 0, 0);
 	if (in_thread)
 		pthread_create(&thread, NULL, live, NULL);
-	/* once before anybody looks: what is mapped for the first time is so now */
+	/* once before tracing: the first call maps everything it needs */
 	scenario();
 	touched = touched_inside = naps = calls = 0;
 	known_main(scenario);

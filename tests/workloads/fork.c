@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Children by fork: from their first instruction on they call, in books of their own. */
+/* Children by fork: they call from their first instruction on, as separate processes. */
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -26,7 +26,7 @@ static void call_work(int count)
 		work(i);
 }
 
-/* Grandchildren are reported up through the exit of nobody: a pipe carries their pid. */
+/* Grandchildren are not waited for: a pipe carries their pid. */
 static void child_main(int count, int pipe_fd)
 {
 	pid_t pid;

@@ -40,7 +40,7 @@ static void await_kernels(bool enabled)
 		sleep_ms(1);
 }
 
-/* So that the calls' enabling, which comes last, is over. */
+/* Calls are enabled last: waits until that is done. */
 static void await_agent(void)
 {
 	await_kernels(true);
@@ -94,7 +94,7 @@ static void put_copy(uint8_t kind, uint8_t from, uint8_t to, uint64_t bytes, uin
 		      version);
 }
 
-/* A launch: the call on this thread, and what the device makes of it. */
+/* A launch: the call on this thread, and its activity on the device. */
 TRACED void launch(const char *kernel, uint64_t duration_ns, uint32_t call)
 {
 	uint64_t start_ns = known_clock_ns(CLOCK_MONOTONIC);
@@ -154,7 +154,7 @@ static void put_node(const char *name, uint64_t start_ns, uint64_t duration_ns, 
 			version);
 }
 
-/* A graph of two kernels, in a range: as a whole or by its nodes, as it is wanted. */
+/* A graph of two kernels, in a range: as a whole or by its nodes, as requested. */
 static void graphs(void)
 {
 	await_agent();
@@ -175,7 +175,7 @@ static void graphs(void)
 	}
 }
 
-/* As CUDA numbers them. */
+/* CUDA's ordinals. */
 static void two_devices(void)
 {
 	await_agent();
@@ -183,7 +183,7 @@ static void two_devices(void)
 	put_kernel_on(1, "on the second", 10, 7, 2);
 }
 
-/* All buffers are out: what follows is lost, and CUPTI counts it. */
+/* All buffers are in use: further records are lost, and CUPTI counts them. */
 static void drops(void)
 {
 	int held = 0;
@@ -215,7 +215,7 @@ static void two_threads(void)
 		pthread_join(threads[i], NULL);
 }
 
-/* More than the ring takes, faster than anybody reads. */
+/* More than the ring holds, faster than it is read. */
 static void flood(void)
 {
 	await_agent();
@@ -223,7 +223,7 @@ static void flood(void)
 		put_kernel("flood", 10, 7, i);
 }
 
-/* A child has no agent: its records are nobody's, and it ends as it would without. */
+/* A child has no agent: its records do not count, and it ends as without an agent. */
 static void forks(void)
 {
 	int status;
@@ -252,7 +252,7 @@ static void executes(char *self)
 	execv(self, argv);
 }
 
-/* The agent's descriptors are closed, and their numbers used for others: not a byte comes. */
+/* The agent's descriptors are closed and their numbers reused: the other files get no data. */
 static void closes(void)
 {
 	int ends[64][2], bytes = 0;
@@ -280,14 +280,14 @@ static void idle(void)
 	known_say("idle");
 	while (read(0, &byte, 1) > 0)
 		;
-	put_kernel("afterwards", 10, 7, 1); /* to whoever has it now */
+	put_kernel("afterwards", 10, 7, 1); /* to the file that has it now */
 	stub_complete();
 	stub_complete_unknown();
 }
 
 #define WORKERS 2
 
-/* Until the pipe ends. The exit handlers of the parent's agent run in it, too. */
+/* Until the pipe ends. The exit handlers of the parent's agent run in the child, too. */
 static void load_data(int from)
 {
 	uint64_t sum = 0;
@@ -304,7 +304,7 @@ static void load_data(int from)
 	exit(sum == 5 * 'x' ? 7 : 8);
 }
 
-/* As a DataLoader does: workers are forked once the agent records, and outlive some steps. */
+/* As in a DataLoader: workers are forked once the agent records, and outlive some steps. */
 static void workers(void)
 {
 	pid_t pids[WORKERS];
@@ -340,7 +340,7 @@ static void workers(void)
 	known_expect("workers", "good", good);
 }
 
-/* It ends by a signal, and a worker stays, with all descriptors that it has inherited. */
+/* It ends by a signal; a worker stays, with all inherited descriptors. */
 static void orphans(void)
 {
 	known_ready();
@@ -356,7 +356,7 @@ static void orphans(void)
 	raise(SIGKILL);
 }
 
-/* The agent is put into it while it runs. */
+/* The agent is injected while it runs. */
 static void attached(void)
 {
 	known_ready();
@@ -373,13 +373,13 @@ static void profiles(void)
 {
 	await_agent();
 	put_kernel("before", 10, 7, 1);
-	sleep_ms(500); /* what is not flushed by then is the profiler's */
+	sleep_ms(500); /* records that are not flushed by then are the profiler's */
 	printf("profiler %d\n", stub_profiler_begins());
 	fflush(stdout);
 	sleep_ms(1000);
 }
 
-/* Is refused, or has no agent at all: says so after a while. */
+/* The agent is refused, or absent: prints so after a while. */
 static void waits(void)
 {
 	sleep_ms(500);

@@ -87,7 +87,7 @@ int cuMemsetD32Async(device to, unsigned value, size_t n, void *stream);
 int cuMemsetD2D16_v2(device to, size_t pitch, unsigned short value, size_t width, size_t height);
 int cuStreamSynchronize(void *stream);
 
-/* Addresses of a GPU: not to be looked at. */
+/* Addresses of a GPU, which are never dereferenced. */
 static void *const gpu = (void *)0x7f0000000000;
 static void *const graph = (void *)0x55500000abc0;
 
@@ -95,7 +95,7 @@ static void *const graph = (void *)0x55500000abc0;
 
 static const struct dim3 grid = {4, 2, 3}, block = {32, 4, 2};
 
-/* Of all before CUDA 13: scale(float*, int) is launched by its own address. */
+/* As before CUDA 13: scale(float*, int) is launched by its stub's address. */
 TRACED void scale(void) __asm__("_Z5scalePfi");
 TRACED void scale(void)
 {
@@ -104,7 +104,7 @@ TRACED void scale(void)
 	cudaLaunchKernel((void *)scale, grid, block, args, 1024, NULL);
 }
 
-/* Of CUDA 13: by a handle, which was given when the kernel was launched first. */
+/* As in CUDA 13: by a handle, which the first launch creates. */
 static void *add_handle, *multiply_handle;
 
 TRACED void add(void) __asm__("_ZN5tools3addEPfS0_");
@@ -129,7 +129,7 @@ TRACED void multiply(void)
 }
 #endif
 
-static void *early, *asked; /* handles of kernels that were loaded before anybody looked */
+static void *early, *asked; /* handles of kernels that were loaded before tracing */
 
 #ifndef DRIVER_ONLY
 static void launch_by_runtime(void)
@@ -150,7 +150,7 @@ static void launch_by_runtime(void)
 }
 #endif
 
-/* As NVRTC's and Triton's programs are. */
+/* As in programs with NVRTC and Triton. */
 static void launch_by_driver(void)
 {
 	struct driver_config config = {
@@ -182,7 +182,7 @@ static void launch_by_driver(void)
 #ifndef DRIVER_ONLY
 static void copy_by_runtime(void)
 {
-	/* a copy of a box of 8 × 4 × 2 from the host, one that an array takes part in */
+	/* a copy of a box of 8 × 4 × 2 from the host, and one with an array */
 	size_t box[20] = {[16] = 8, [17] = 4, [18] = 2, [19] = 1};
 	size_t array[20] = {[0] = 1, [16] = 8, [17] = 4, [18] = 2, [19] = 3};
 
@@ -191,7 +191,7 @@ static void copy_by_runtime(void)
 	cudaMemcpy(gpu, gpu, 30, 3);
 	cudaMemcpy(gpu, gpu, 4, 0);
 	cudaMemcpyAsync(gpu, box, 6000000000, 1, NULL);
-	cudaMemcpyAsync(gpu, box, 70, 4, NULL); /* as the addresses say: not known */
+	cudaMemcpyAsync(gpu, box, 70, 4, NULL); /* decided by the addresses: unknown */
 	cudaMemcpy2D(gpu, 512, box, 128, 100, 3, 1);
 	cudaMemcpy3D(box);
 	cudaMemcpy3D(array);
@@ -219,7 +219,7 @@ static void copy_by_driver(void)
 
 enum { STREAM, EVENT, DEVICE, DRIVER_STREAM, WAITS };
 
-/* What the waits took by the program's own clock; shared with the child. */
+/* Duration of the waits by the program's own clock; shared with the child. */
 static uint64_t *own_ns;
 
 #define WAIT(which, call)                                                                      \
@@ -288,7 +288,7 @@ static void waits(const char *function, int which)
 	known_expect("own_ns", function, own_ns[which]);
 }
 
-/* Of the calls that only the runtime has. */
+/* Calls that only the runtime has. */
 #ifndef DRIVER_ONLY
 static void expect_runtime(void)
 {

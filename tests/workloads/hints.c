@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 
-/* For rules: more arguments than registers, 32-bit ones whose upper halves are anything. */
+/* For rules: more arguments than registers, 32-bit ones with undefined upper halves. */
 TRACED int kernel(const float *a, int m, int n, int k, int type, uint64_t unused, const int *groups,
 		  int count)
 {
@@ -23,7 +23,7 @@ TRACED int kernel(const float *a, int m, int n, int k, int type, uint64_t unused
 	return sum;
 }
 
-/* Its result says how much it has done. */
+/* Its result is the amount of its work. */
 TRACED uint64_t solve(uint64_t rounds)
 {
 	KEEP(rounds);
@@ -48,7 +48,7 @@ static void step(int number)
 	inlined_work((uint64_t)number);
 }
 
-/* What is said belongs to the innermost function. */
+/* The FLOPs belong to the innermost function. */
 static void epoch(void)
 {
 	PERFX_TRACK();
@@ -58,7 +58,7 @@ static void epoch(void)
 	perfx_flops(5000000000);
 }
 
-/* n is where it must be already: nothing but nops, and then it jumps. */
+/* n is already in its register: only nops, then a jump. */
 static TRACED void whole(uint64_t n)
 {
 	PERFX_TRACK();
@@ -68,7 +68,7 @@ static TRACED void whole(uint64_t n)
 
 static jmp_buf out;
 
-/* What it has done until it is left is not known. */
+/* Its work until it is left is unknown. */
 static void given_up(void)
 {
 	PERFX_TRACK();

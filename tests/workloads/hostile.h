@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names that no program should give, and that a tracer has to bear. */
+/* Hostile names, which a tracer must handle. */
 #ifndef TESTS_WORKLOADS_HOSTILE_H
 #define TESTS_WORKLOADS_HOSTILE_H
 
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Each once: markup, formulas, escapes, no UTF-8, nothing at all; a mebibyte; what cannot be read,
- * because nothing or the kernel lies there, or because it goes on into what is not mapped. */
+/* Each once: markup, formulas, escapes, invalid UTF-8, an empty name; a mebibyte; unreadable ones:
+ * unmapped, in the kernel, or continued into unmapped memory. */
 static inline void hostile_names(void (*tell)(const char *name))
 {
 	static const char *const shown[] = {"| `a` <b>&amp;</b> [x](y)", "=1+2\t\"q\"",

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a library is put into while it works: injectee MODE ROUNDS [THREADS [cut|replace]]. Says
- * "ready PID", works, and prints a sum that depends on nothing but its arguments, or why something
- * was not as it should be. Meanwhile other threads can cut each memory file among its descriptors,
- * or put another file in its place.
+ * The target of an injection: injectee MODE ROUNDS [THREADS [cut|replace]]. Prints "ready PID",
+ * works, and prints a sum that depends only on its arguments, or what was wrong. Meanwhile other
+ * threads can truncate each memory file among its descriptors, or put another file in its place.
  */
 #include "known.h"
 
@@ -49,7 +48,7 @@ static uint64_t mix(uint64_t sum, uint64_t value)
 	return (sum ^ value) * 0x9e3779b97f4a7c15ull + (sum >> 29);
 }
 
-/* What the compiler would leave out. */
+/* Prevents the compiler from removing it. */
 static void churn(size_t size)
 {
 	char *block = malloc(size);
@@ -175,8 +174,8 @@ static void handle(int signal)
 		siglongjmp(jump_here, 1);
 }
 
-/* Its own signals, of which none is lost, from a handler on another stack; calls within malloc are
- * not interrupted, for these handlers call it. */
+/* Its own signals, none of which is lost, with a handler on another stack; calls inside malloc are
+ * not interrupted, because these handlers call it. */
 static uint64_t work_signals(uint64_t seed)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_ONSTACK | SA_RESTART};
@@ -223,8 +222,8 @@ static uint64_t work_jumps(uint64_t seed)
 	return sum;
 }
 
-/* Signals from a timer at any moment; the loop allocates nothing, for the handler does not either.
- * It leaves by siglongjmp now and then. */
+/* Signals from a timer at any moment; neither loop nor handler allocates. The handler sometimes
+ * leaves by siglongjmp. */
 static _Atomic long ticks;
 
 static void tick(int signal)
@@ -261,7 +260,7 @@ static uint64_t work_timer(uint64_t seed)
 }
 
 #define COROUTINE_BYTES (16 << 10)
-#define GUARD_BYTES	(16 << 10) /* no page is protected: what lies below the stack must stay */
+#define GUARD_BYTES	(16 << 10) /* pages are not protected: memory below the stack must stay */
 
 static ucontext_t coroutine, caller;
 static volatile uint64_t coroutine_sum;
@@ -290,7 +289,7 @@ static uint64_t work_coroutines(uint64_t seed)
 		swapcontext(&caller, &coroutine);
 		churn(100);
 	}
-	/* and what the coroutine itself never needed: it stands half a page below the top */
+	/* and memory that the coroutine never needed: it starts half a page below the top */
 	for (long i = 0; i < GUARD_BYTES + COROUTINE_BYTES - 8192; i++)
 		SHOULD(block[i] == 0x5a);
 	free(block);
@@ -299,7 +298,7 @@ static uint64_t work_coroutines(uint64_t seed)
 
 /*
  * Values that live in all vector registers, and mask registers, across calls of clock_gettime and
- * system calls in between: written in assembly, for C would spill them.
+ * system calls: in assembly, because C would spill them.
  */
 __attribute__((target("avx512f,avx512bw"))) static uint64_t vectors_512(uint64_t seed)
 {
@@ -397,7 +396,7 @@ static uint64_t work_vectors(uint64_t seed)
 
 static long nap_ns = 30000000;
 
-/* Not early, and not begun anew with each injection: those come faster than a nap ends. */
+/* Not early, and not restarted by each injection: injections come faster than a nap ends. */
 static void slept(uint64_t began_ns, int result, int wanted)
 {
 	uint64_t took_ns = known_clock_ns(CLOCK_MONOTONIC) - began_ns;
@@ -467,7 +466,8 @@ static uint64_t work_naps(const char *kind, uint64_t seed)
 	return seed;
 }
 
-/* The main thread sleeps until a child writes, or ends: no thread of the process is ever awake. */
+/* The main thread sleeps until a child writes, or ends: no thread of the process is ever running.
+ * */
 static pid_t writer(int fd, int per_round)
 {
 	pid_t pid = fork();
@@ -512,11 +512,11 @@ static uint64_t work_wait(const char *kind, uint64_t seed)
 	return sum;
 }
 
-#define MEDDLERS     2 /* one goes on while the other is held */
+#define MEDDLERS     2 /* one continues while the other is held */
 #define MEDDLED_FDS  16
 #define OWN_CONTENTS "its own"
 
-static int own_file; /* that is put in the place of memory files; 0: they are cut */
+static int own_file; /* replaces memory files; 0: they are truncated */
 
 static bool is_memory_file(int fd)
 {

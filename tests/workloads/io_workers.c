@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * io_uring, by system calls alone. Each "go" reads from a pipe by a worker of the kernel, for which
- * the main thread waits a second in io_uring_enter.
+ * io_uring, by system calls only. Each "go" reads from a pipe by a kernel worker, for which the
+ * main thread waits a second in io_uring_enter.
  */
 #include "known.h"
 

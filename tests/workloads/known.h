@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs whose calls are known: how a test drives them and what they promise.
+ * Programs with known calls: how a test drives them, and the expectations that they print.
  *
  *	program → "ready PID"              started, idle: attach now
  *	test    → "go"                     one run of the scenario (or one step of it)
@@ -8,19 +8,19 @@
  *	test closes the program's stdin
  *	program → "expect FUNCTION KEY VALUE" …, then exits with 0
  *
- * Values cover all runs since "ready" and the program with its children; a KEY "calls@PID" is one
- * process of them. When a line for the same FUNCTION and KEY comes twice the values add up (a
- * program that executes another prints its own before). Keys:
+ * Values cover all runs since "ready" and the program with its children; a KEY "calls@PID" is for
+ * one of the processes. Values of lines with the same FUNCTION and KEY add up (a program that
+ * executes another prints its own before). Keys:
  *	calls           calls that ended: returned, or left by a jump, an exception, an unwinding
- *	unwound         those of them that did not return
+ *	unwound         calls among them that did not return
  *	running         calls still open when the process ended
  *	begun_before    calls entered before "ready" that returned afterwards
  *	depth           deepest recursion
- *	at_most         calls, when tracing starts too late to see them all for certain
- *	own_ns          what the calls took by the program's own clock, probes included
+ *	at_most         upper bound of calls, if tracing may start too late for some
+ *	own_ns          duration of the calls by the program's own clock, probes included
  * The function is named without arguments: exceptions.cc's expectations are by base name.
- * A program that finds its own behaviour changed (a destructor not run, a wrong result) says so on
- * stderr and exits with 1: then the tracer did harm.
+ * A program that finds its own behavior changed (a destructor not run, a wrong result) prints that
+ * on stderr and exits with 1: then the tracer did harm.
  */
 #ifndef TESTS_WORKLOADS_KNOWN_H
 #define TESTS_WORKLOADS_KNOWN_H
@@ -40,7 +40,7 @@
 #define TRACED __attribute__((noipa))
 #endif
 
-/* Keeps a value, and what it was computed from, from being optimised away. */
+/* Prevents a value and its computation from being optimized away. */
 #define KEEP(value) __asm__ __volatile__("" : "+r"(value) : : "memory")
 
 static inline uint64_t known_clock_ns(clockid_t clock)
@@ -63,7 +63,8 @@ static inline void known_ready(void)
 	fflush(stdout);
 }
 
-/* True for each "go". Reads byte by byte: what follows belongs to whoever is executed next. */
+/* True for each "go". Reads byte by byte, because the rest belongs to the program that is executed
+ * next. */
 static inline bool known_go(void)
 {
 	char line[16];
@@ -123,7 +124,7 @@ static inline uint64_t known_main(void (*scenario)(void))
 struct known_case {
 	const char *name;
 	void (*run)(void);
-	void (*expect)(uint64_t runs); /* NULL: nothing is promised */
+	void (*expect)(uint64_t runs); /* NULL: no expectations */
 };
 
 /* The exit status. */

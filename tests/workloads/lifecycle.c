@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How processes come and go, one way for each scenario:
+ * Starts and ends of processes, by scenario:
  *
  *	helpers      a server that forks ten helpers a run, each of which allocates and ends
  *	recycled     a pid that six processes have one after the other, with time to attach to each
  *	recycled-fast  a hundred, without
- *	thread-exec  a thread that is not the main one executes the program anew; then it calls
- *	main-exit    the main thread ends, another one goes on
- *	loop         a forked child that is in the middle of its calls whenever it is attached to
- *	workers      as many children as it is told, all alive at a time
+ *	thread-exec  a thread other than the main one executes the program again, which then calls
+ *	main-exit    the main thread ends, another one continues
+ *	loop         a forked child that makes calls all the time, also while it is attached
+ *	workers      a given number of children, all alive at the same time
  */
 #include <linux/sched.h>
 #include <pthread.h>
@@ -64,7 +64,7 @@ static void rest(long ms)
 
 static uint64_t first_pair_ns, last_pair_ns; /* after the first run, after the last */
 
-/* The least of a few rounds, for noise only ever adds. */
+/* The minimum of a few rounds, because noise only adds. */
 static uint64_t pair_ns(void)
 {
 	uint64_t least = UINT64_MAX;
@@ -159,7 +159,7 @@ static void *execute(void *arg)
 	return arg;
 }
 
-/* Comes back as another program. */
+/* Returns as another program. */
 static void exec_by_thread(void)
 {
 	pthread_t thread;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* longjmp across traced frames: from a call, half-way up, and out of a signal handler, which may
- * have a stack of its own: far from the others, or (longjmp above) above the frames that it
- * interrupts. */
+ * have its own stack: far from the others, or (longjmp above) above the frames that it interrupts.
+ * */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@ TRACED int jump_inner(int x)
 	return got;
 }
 
-/* Catches every third jump itself, and then returns as if nothing had been. */
+/* Catches every third jump itself, and then returns normally. */
 TRACED int jump_middle(int x)
 {
 	int got = 0;

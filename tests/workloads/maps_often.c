@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Maps code all the time, as just-in-time compilers do: 3,000 pages of anonymous memory, or with
- * --files of this program's own file, in a "go", and calls `work` after each. With --forks it
- * starts 200 children in a "go" instead, which call it once, live for half a second and end.
+ * Maps code continuously, as just-in-time compilers do: in a "go" 3,000 pages of anonymous memory,
+ * or with --files of this program's file, and calls `work` after each. With --forks it instead
+ * starts 200 children in a "go", which call it once, live for half a second and end.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ static void map_code(void)
 	munmap(code, 4096);
 }
 
-/* All of them live at the same time, long enough to be looked at. */
+/* All of them live at the same time, long enough to be scanned. */
 static void fork_children(void)
 {
 	for (int i = 0; i < CHILDREN; i++) {

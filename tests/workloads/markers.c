@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every marker of perfx.h, known times over: nested ranges, ranges that another thread ends, names
+/* Every marker of perfx.h, in known numbers: nested ranges, ranges that another thread ends, names
  * made at run time, steps, counters, memory. */
 #include <perfx.h>
 #include <pthread.h>

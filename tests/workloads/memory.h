@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs whose memory is known: they keep a book of their own by the rules that a tracer must
- * follow, and print it as expectations (known.h), with the names of the report's `memory` entry:
+ * Programs with known memory: they record their own blocks by the rules that a tracer must follow,
+ * and print expectations (known.h) with the names of the report's `memory` entry:
  *
- *	expect memory KEY VALUE		of the process that said "ready"
- *	expect memory KEY@PID VALUE	of another one
+ *	expect memory KEY VALUE		of the process that printed "ready"
+ *	expect memory KEY@PID VALUE	of another process
  *	expect FUNCTION KEY VALUE	of all hotspots with FUNCTION in their stack
  *
  * KEY is allocs, frees, unknown_frees, allocated_bytes, current_bytes, peak_bytes or temporary; of
  * hotspots allocs, frees, allocated_bytes, live_bytes or live_at_peak_bytes. KEY_min and KEY_max
- * are bounds, where chance decides.
+ * are bounds of random values.
  *
- * Between "go" and "done" nothing else allocates: stdio has its buffer since "ready".
+ * Between "go" and "done" nothing else allocates: stdio has had its buffer since "ready".
  */
 #ifndef TESTS_WORKLOADS_MEMORY_H
 #define TESTS_WORKLOADS_MEMORY_H
@@ -21,13 +21,13 @@
 struct memory {
 	uint64_t allocs, frees, unknown_frees, temporary;
 	uint64_t allocated_bytes, current_bytes, peak_bytes;
-	uintptr_t last; /* what the last call gave, as long as no other call came after it */
+	uintptr_t last; /* the last call's block, if no other call came after it */
 };
 
-/* One for each thread: peak and temporary are of one thread, the rest can be added up. */
+/* One per thread: peak and temporary belong to one thread, the rest can be added up. */
 static __thread struct memory memory;
 
-/* A block of this size was given; NULL is none. */
+/* A block of this size was allocated; NULL is ignored. */
 static inline void *memory_took(void *block, size_t size)
 {
 	KEEP(block);
@@ -42,7 +42,7 @@ static inline void *memory_took(void *block, size_t size)
 	return block;
 }
 
-/* A block that was taken goes: say so before the call that frees it. */
+/* A block is freed: call this before the call that frees it. */
 static inline void memory_gave(const void *block, size_t size)
 {
 	memory.frees++;
@@ -51,7 +51,7 @@ static inline void memory_gave(const void *block, size_t size)
 	memory.last = 0;
 }
 
-/* The same of a block from before. */
+/* The same for a block from before "ready". */
 static inline void memory_gave_unknown(void)
 {
 	memory.unknown_frees++;
@@ -85,7 +85,7 @@ static inline void memory_expect(void)
 	memory_expect_of(&memory, 0);
 }
 
-/* What threads and children did, added to what their peers did; the latter two are not sums. */
+/* Work of threads and children, added to that of their peers; the latter two are not sums. */
 static inline void memory_add(struct memory *sum, const struct memory *m)
 {
 	sum->allocs += m->allocs;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who called: main → scenario → chain_outer → chain_middle → chain_inner → malloc, and a second way
- * there. Built twice: memory_chain as compilers do it, memory_chain-fp with frame pointers.
+ * Callers: main → scenario → chain_outer → chain_middle → chain_inner → malloc, and a second path
+ * there. Built twice: memory_chain with the compiler's defaults, memory_chain-fp with frame
+ * pointers.
  */
 #include "memory.h"
 
@@ -46,7 +47,7 @@ int main(void)
 	memory_expect();
 	known_expect("chain_inner", "allocs", runs * 307);
 	known_expect("chain_inner", "live_bytes", runs * (30000 + 70000));
-	/* only where the stack is seen whole */
+	/* only if the stack is complete */
 	known_expect("chain_outer", "whole_live_bytes", runs * 30000);
 	known_expect("other_outer", "whole_live_bytes", runs * 70000);
 	known_expect("main", "whole_live_bytes", runs * 100000);

@@ -51,7 +51,7 @@ TRACED void in_executed(void)
 	}
 }
 
-/* Each frees a half of what both have inherited. */
+/* Each frees half of the blocks that both have inherited. */
 static void begin_child(int first)
 {
 	memory = (struct memory){0};
@@ -164,12 +164,13 @@ static void expect(const char *scenario)
 {
 	known_expect("in_executed", "live_bytes", executed_count * 10000);
 	known_expect("in_executed", "allocs", executed_count * 10);
-	if (!strcmp(scenario, "exec")) { /* its own book went with each exec */
+	if (!strcmp(scenario, "exec")) { /* each exec discards its own blocks */
 		known_expect("keep", "live_bytes", executed_count * 5000);
 		known_expect("keep", "allocs", executed_count * 5);
 		return;
 	}
-	if (!strcmp(scenario, "spawn")) { /* takes a stack for the child, of a size of its own */
+	if (!strcmp(scenario,
+		    "spawn")) { /* allocates a stack for the child, with a size of its own */
 		known_expect("memory", "current_bytes", memory.current_bytes);
 		known_expect("memory", "unknown_frees", 0);
 		return;

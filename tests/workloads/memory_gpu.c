@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * GPU memory by the CUDA runtime and by the driver (stubs, lib/). The runtime asks the driver: that
- * is one allocation. What is asked for counts, so a pitched allocation counts without its padding.
+ * GPU memory by the CUDA runtime and by the driver (stubs, lib/). The runtime calls the driver:
+ * that is one allocation. The requested size counts, so a pitched allocation counts without its
+ * padding.
  */
 #include "memory.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A library that comes late and allocates: each "go" is a step (open, use, use, close). What dlopen
- * itself takes is the loader's affair, so expectations are of the library's functions; they call
- * libc's allocator, which has been there from the start, through a name resolved anew.
+ * A library that is loaded late and allocates: each "go" is a step (open, use, use, close).
+ * Allocations of dlopen are the loader's, so expectations are of the library's functions; they call
+ * libc's allocator, which was there from the start, through a newly resolved name.
  */
 #include <dlfcn.h>
 #include <libgen.h>

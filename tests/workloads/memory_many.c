@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * memory_many [N]: each odd run makes N blocks (a million) that stay, each even run frees them. It
- * rests between, so that a reader keeps up; `memory_many N fast` does not.
+ * pauses in between so that the reader keeps up; `memory_many N fast` does not.
  */
 #include <time.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mappings: whole pages from the kernel, of which parts may go. A call that takes away some of what
- * is there is a free; one that takes what nobody knows is none, for allocators, stacks of threads
- * and files come and go that way too.
+ * Mappings: pages from the kernel, which may be unmapped in parts. A call that unmaps known pages
+ * is a free; one that unmaps unknown pages is not, because allocators, thread stacks and files use
+ * the same calls.
  *
  *	memory_map partial	munmap of head, tail, middle, across two, with a hole
  *	memory_map fixed	a mapping over another
@@ -27,7 +27,7 @@ static char *map_at(char *where, size_t pages)
 	return memory_took(found, pages * PAGE);
 }
 
-/* So many pages go, by a call that takes some of what is there. */
+/* That many pages are unmapped, by a call that unmaps existing pages. */
 static void lose(size_t pages)
 {
 	memory.current_bytes -= pages * PAGE;
@@ -51,14 +51,14 @@ static void partial(void)
 	unmap(a + 3 * PAGE, 2, 0); /* nothing is there: no error */
 	unmap(a, 8, 4);
 
-	/* two that touch, and one call for what lies across */
+	/* two that touch, and one call that unmaps across both */
 	a = map_at(NULL, 8);
 	lose(4);
-	b = map_at(a + 4 * PAGE, 4); /* takes the upper half of a */
+	b = map_at(a + 4 * PAGE, 4); /* unmaps the upper half of a */
 	unmap(a + 2 * PAGE, 4, 4);
 	unmap(b + 2 * PAGE, 2, 2);
 
-	/* a length that is no whole number of pages takes the last page too */
+	/* a partial page counts as a whole one */
 	b = map_at(NULL, 4);
 	memory_gave(b, 4 * PAGE);
 	known_require(!munmap(b, 3 * PAGE + 1), "munmap");
@@ -98,7 +98,7 @@ static void remaps(void)
 	/* onto a part of another mapping, which loses it */
 	moved = remap(block, 2, 8, MREMAP_MAYMOVE | MREMAP_FIXED, place + 8 * PAGE);
 	known_require(moved == place + 8 * PAGE, "mremap");
-	block = mremap(moved, 8 * PAGE, 0, MREMAP_MAYMOVE); /* refused: all stays as it is */
+	block = mremap(moved, 8 * PAGE, 0, MREMAP_MAYMOVE); /* refused: everything stays */
 	known_require(block == MAP_FAILED, "mremap to size 0");
 	memory.last = 0;
 }

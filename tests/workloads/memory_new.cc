@@ -84,7 +84,7 @@ static void throwing()
 	}
 }
 
-/* The first call makes room, where there is some; then it is asked for too much still. */
+/* The first call makes room if possible; then the request is still too large. */
 static void give_reserve()
 {
 	if (!reserve)

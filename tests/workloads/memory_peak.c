@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The peak lies in the middle, between two things: while `holds_at_peak` has its 40 MB, of which
- * `holds_before` had 30 MB that are gone, and before `holds_after` comes. Allocated in all is more.
+ * The peak is in the middle: while `holds_at_peak` has its 40 MB, after `holds_before` freed its 30
+ * MB, and before `holds_after`. The allocated total is larger.
  */
 #include "memory.h"
 

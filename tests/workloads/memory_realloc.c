@@ -39,7 +39,8 @@ static void resizes(void)
 
 	for (int i = 0; i < 8; i++)
 		blocks[i] = resize(NULL, 0, 100);
-	for (size_t size = 100; size <= 1000000; size *= 10) /* another is in the way: moves */
+	for (size_t size = 100; size <= 1000000;
+	     size *= 10) /* another block is in the way, so it moves */
 		for (int i = 0; i < 8; i++)
 			blocks[i] = resize(blocks[i], size, size * 10);
 	for (int i = 0; i < 8; i++)
@@ -72,7 +73,7 @@ static void zero(void)
 		memory_took(malloc(nothing), 0);
 	memory_took(calloc(nothing, 8), 0);
 	memory_took(malloc(32), 32);
-	/* glibc frees and gives NULL; others may give a block of size 0 */
+	/* glibc frees and returns NULL; others may return a block of size 0 */
 	for (int i = 0; i < 5; i++) {
 		void *block = memory_took(malloc(700), 700);
 

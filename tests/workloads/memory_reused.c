@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tensors whose memory is given out again in a known way, so often that it is too expensive by
- * default to record their frees.
+ * Tensors whose memory is reused in a known way, too often to record their frees by default.
  *
- * A batch of blocks lies at one of four places, and all of it is freed at its end. What comes there
- * next has other bounds but a part of each block's memory. So whoever takes a block for freed when
- * its memory is given out again finds four batches at the end, and what was kept.
+ * A batch of blocks is at one of four places and freed as a whole. The next batch there has other
+ * bounds but overlaps each block. If frees are inferred from reuse, four batches and the kept
+ * blocks are live at the end.
  */
 #include "memory.h"
 

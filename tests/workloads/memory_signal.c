@@ -77,8 +77,8 @@ static void tick(long us)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* What the handlers did. Their blocks are of no use to the book of the interrupted thread, which
- * may be in the middle of an entry. */
+/* Work of the handlers. Their blocks are not in the interrupted thread's record, which may be in
+ * the middle of an update. */
 static void handled(void)
 {
 	memory.allocs += WANTED * 2;
@@ -87,7 +87,7 @@ static void handled(void)
 	memory.current_bytes += WANTED * 256;
 }
 
-/* The first tick after a churn finds the program outside the allocator for certain. */
+/* The first tick after a churn certainly finds the program outside the allocator. */
 static void await_tick(void)
 {
 	uint64_t before = interrupts;
@@ -96,7 +96,7 @@ static void await_tick(void)
 		;
 }
 
-/* Until the handler has done its part of it; how often the loop goes round is for the book. */
+/* Until the handler has done its part; the number of iterations is recorded. */
 static void scenario(void)
 {
 	uint64_t until = interrupts + WANTED;
@@ -114,7 +114,7 @@ static void scenario(void)
 
 static void expect(uint64_t runs)
 {
-	/* pages that are mapped while the allocator is interrupted may be taken for its own */
+	/* pages mapped while the allocator is interrupted may be taken for its own */
 	known_expect("memory", "allocs_min", memory.allocs);
 	known_expect("memory", "allocs_max", memory.allocs + mapped);
 	known_expect("memory", "frees_min", memory.frees);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sixteen functions that allocate known amounts in blocks of every size, for estimates from
- * samples: from 32 kB to 32 MB. Half of each is freed again at once. Each calls malloc in one
+ * samples: from 32 kB to 32 MB. Half of each is freed again at once. Each calls malloc at one
  * place.
  */
 #include "memory.h"

@@ -2,7 +2,7 @@
 /*
  * Calls that straddle the ends of a trace. before() is running at "ready" and returns at the first
  * "go"; during() begins at the first "go" and never ends; at the end of input main calls last(),
- * which ends the process from inside. quick() is called 100 times each time.
+ * which ends the process from inside. quick() is called 100 times in each run.
  */
 #include <pthread.h>
 #include <semaphore.h>

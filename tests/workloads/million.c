@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* million: calls a function that does a microsecond of work, again and again, and another one a
- * hundred times a second. Says every 100 ms "at NS calls N cpu NS": CLOCK_MONOTONIC, what it has
- * done since the line before, and the CPU time that took. Until stdin is closed. */
+/* million: calls a function of a microsecond of work continuously, and another one a hundred times
+ * a second. Prints every 100 ms "at NS calls N cpu NS": CLOCK_MONOTONIC, the calls since the line
+ * before, and their CPU time. Until stdin is closed. */
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>

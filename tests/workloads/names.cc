@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a name may stand for: overloads (functions of their own, told apart by their offset),
- * several names of one function (counted once), an IFUNC (a resolver, not the function).
+ * Names with several meanings: overloads (separate functions, told apart by their offset), several
+ * names of one function (counted once), an IFUNC (a resolver, not the function).
  */
 #include "known.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that last: each spins for so long that no probe's own cost shows in its mean. The program
- * has a clock of its own beside whoever traces it. */
+/* Long calls: each spins so long that a probe's cost does not show in its mean. The program has its
+ * own clock beside the tracer's. */
 #include "known.h"
 
 #include <time.h>

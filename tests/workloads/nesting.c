@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Recursion of a plain C program, deeper than the kernel nests return probes (64), and not deeper
- * than calls are kept. The first time, half-way down, it says "half-way" and waits for "go". */
+/* Recursion in a C program, deeper than the kernel nests return probes (64), but not deeper than
+ * calls are kept. The first time, it prints "half-way" half-way down and waits for "go". */
 #include "known.h"
 
 #define DEPTH	 200

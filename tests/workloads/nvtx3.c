@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Ranges by NVTX 3, whose functions are inlined: of all kinds, in two domains that are not nested
- * in each other, on two threads. For `perfx-trace run`, and attached to by `nvtx3 wait`.
+ * in each other, on two threads. For `perfx-trace run`; `nvtx3 wait` is attached to.
  */
 #if defined(NVTX)
 #include <nvtx3/nvToolsExt.h>
@@ -57,7 +57,7 @@ static void push_and_pop(void)
 	nvtxRangePop();
 }
 
-/* In each domain its own are the last in, first out. */
+/* In each domain, its own ranges are last in, first out. */
 static void cross_domains(void)
 {
 	nvtxEventAttributes_t one = named("of the first"), two = named("of the second"),
@@ -91,7 +91,7 @@ static void *rounds(void *none)
 		cross_domains();
 		start_and_end();
 	}
-	/* one too many: nobody's */
+	/* one pop too many: ignored */
 	nvtxRangePop();
 	return none;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * NVTX 3 where its headers are not: as much of them as nvtx3.c uses, with the same ABI. As there,
- * everything is inlined, and the first call asks NVTX_INJECTION64_PATH for a library.
+ * A replacement for NVTX 3's headers: the parts that nvtx3.c uses, with the same ABI. As there,
+ * everything is inlined, and the first call loads the library in NVTX_INJECTION64_PATH.
  */
 #ifndef TESTS_WORKLOADS_NVTX3_MOCK_H
 #define TESTS_WORKLOADS_NVTX3_MOCK_H

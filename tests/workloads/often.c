@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* often FUNCTION: calls that function of tinyblas.so so often that no default can afford to trace
- * it, and strsm_ seldom. */
+/* often FUNCTION: calls that function of tinyblas.so too often for default tracing, and strsm_
+ * seldom. */
 #include "known.h"
 
 #define OFTEN  50000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Two recordings to compare: paces FACTOR MIB. A call of `paced` spins FACTOR times as long as one
- * of `steady`, and `filled` holds a block of so many MiB. The program has a clock of its own. */
+ * of `steady`, and `filled` holds a block of that many MiB. The program has its own clock. */
 #include "known.h"
 
 #include <time.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ranges as programs mark them (stub libraries, lib/): ranges CASE. What is expected of a range is
+ * Ranges as programs mark them (stub libraries, lib/): ranges CASE. Expectations of a range are
  * printed under its name, as of a function.
  */
 #include "ranges.h"
@@ -48,7 +48,7 @@ static void nested(void)
 		work(10);
 		roctxRangePushA("kernel");
 		work(5);
-		/* of another library: each pops its own */
+		/* of different libraries: each pops its own */
 		nvtxRangePop();
 		roctxRangePop();
 		nvtxRangePop();
@@ -221,7 +221,7 @@ static void hostile(void)
 
 	for (int i = 0; i < 10; i++) {
 		hostile_names(push_pop);
-		/* the last byte of 128 that are shown is in the midst of a character */
+		/* the last of 128 shown bytes is in the middle of a character */
 		memset(text, 'u', 127);
 		strcpy(text + 127, "\xe2\x82\xac"
 				   "tail");
@@ -255,7 +255,7 @@ static void expect_forks(uint64_t runs)
 {
 	known_expect("around fork", "calls", runs * 5);
 	known_expect("in the child", "calls", runs * 50);
-	/* each child pops what it has not pushed */
+	/* each child pops ranges that it has not pushed */
 	known_expect("nvtxRangePop", "begun_before", runs * 5);
 }
 

@@ -28,7 +28,7 @@ TRACED int odd(int n)
 	return rest + 1;
 }
 
-/* A tree of calls: deep again and again from half-way, as a parser or an autograd engine does. */
+/* A tree of calls: repeatedly deep from half-way, as in a parser or an autograd engine. */
 TRACED int tree(int n)
 {
 	int sum = n ? tree(n - 1) + tree(n - 1) : 0;

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define ROUND_NS 1000000000u
-#define PART	 100000 /* of a function with 10 %: some 50 us */
+#define PART	 100000 /* of a function with 10 %: about 50 µs */
 
 enum { SIXTY, THIRTY, TEN, FUNCTIONS };
 
@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) void spin(uint64_t count)
 		KEEP(i);
 }
 
-/* A variable on the stack: without one it has no frame, whatever the compiler is told. */
+/* A variable on the stack, so that it has a frame despite compiler options. */
 TRACED void spin_called(uint64_t count)
 {
 	volatile uint64_t left = count;
@@ -31,7 +31,7 @@ TRACED void spin_called(uint64_t count)
 	left = 0;
 }
 
-/* What follows the call keeps it from being a jump. */
+/* Work after the call prevents a tail call. */
 #define SHARE(name, parts)                                      \
 	TRACED uint64_t name##_leaf(void)                       \
 	{                                                       \

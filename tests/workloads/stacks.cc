@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ways to malloc that are hard to follow back, without frame pointers: each ends in leaf(), with a
- * size of its own (sizes, below), and tests/e2e/test_stacks.py has the chain of functions. All run
- * in the main thread and in each of some others.
+ * Paths to malloc that are hard to unwind without frame pointers: each ends in leaf(), with a size
+ * of its own (sizes, below), and tests/e2e/test_stacks.py has the chain of functions. All run in
+ * the main thread and in some others.
  */
 #include "known.h"
 
@@ -14,7 +14,7 @@
 
 enum { THREADS = 3, ROUNDS = 20, DEEP = 100, TOO_DEEP = 400 };
 
-/* One for each way, by which its stacks are told apart. */
+/* One for each path, which identifies its stacks. */
 enum size {
 	SORTED = 101,
 	DYNAMIC,
@@ -122,7 +122,7 @@ TRACED void tail_last(size_t size)
 	KEEP(size);
 }
 
-/* Jumps there: it is on no stack. */
+/* Jumps there, so it is on no stack. */
 TRACED void tail_first(size_t size)
 {
 	KEEP(size);
@@ -194,7 +194,7 @@ TRACED void calls_compiled_framed(void)
 
 } /* extern "C" */
 
-/* The two functions of assembler, copied: nothing in them depends on where they are. */
+/* The two functions of assembler, copied: they are position-independent. */
 static void compile(void)
 {
 	char *code = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,

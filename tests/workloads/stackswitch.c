@@ -15,8 +15,8 @@ struct stack {
 	void *sp;
 };
 
-/* Saves the callee-saved registers and the stack pointer in *from, and goes on where to was left.
- */
+/* Saves the callee-saved registers and the stack pointer in *from, and continues where `to` was
+ * left. */
 void switch_stack(struct stack *from, const struct stack *to);
 
 #if defined(__x86_64__)
@@ -26,8 +26,7 @@ __asm__(".pushsection .text\n\t.globl switch_stack\n\t.type switch_stack,@functi
 	"mov %rsp,(%rdi)\n\tmov (%rsi),%rsp\n\t"
 	"pop %r15\n\tpop %r14\n\tpop %r13\n\tpop %r12\n\tpop %rbx\n\tpop %rbp\n\tret\n\t"
 	".size switch_stack,.-switch_stack\n\t.popsection");
-#define SAVED \
-	8 /* the slots of a stack that is asleep: registers, return address, one for alignment */
+#define SAVED 8 /* the slots of a suspended stack: registers, return address, one for alignment */
 #define ENTRY 6
 #elif defined(__aarch64__)
 __asm__(".pushsection .text\n\t.globl switch_stack\n\t.type switch_stack,%function\n"
@@ -122,7 +121,7 @@ static void run_generator(char *stack, size_t size)
 	} else {
 		consume_some(&at);
 	}
-	next_value(); /* lets it come to its end */
+	next_value(); /* lets it run to its end */
 }
 
 static void scenario(void)

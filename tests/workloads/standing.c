@@ -21,7 +21,7 @@ static int empty_pipe[2];
 static pthread_mutex_t taken = PTHREAD_MUTEX_INITIALIZER;
 static pid_t child;
 
-/* What follows the wait keeps the call from being a jump. */
+/* Work after the wait prevents a tail call. */
 TRACED int stands_in_read(void)
 {
 	char byte;
@@ -115,6 +115,6 @@ int main(void)
 	known_main(moment);
 	for (size_t i = 0; i < STANDS_COUNT; i++)
 		known_expect(stands[i].name, "tid", (uint64_t)stands[i].tid);
-	/* without a word to those who stand; the child follows */
+	/* without a message to the waiting threads; the child follows */
 	_exit(0);
 }

@@ -33,7 +33,7 @@ TRACED int tail_sometimes(int x)
 	return tail_called(x) + 1;
 }
 
-/* A frame with saved registers, gone before the jump. */
+/* A frame with saved registers, popped before the jump. */
 TRACED int tail_framed(int x)
 {
 	int first = tail_called(x), second = tail_called(x + 1);
@@ -42,7 +42,7 @@ TRACED int tail_framed(int x)
 	return tail_direct(first + second);
 }
 
-/* Two functions that hand over to each other, as interpreters do: one frame, many calls. */
+/* Two functions that jump to each other, as in interpreters: one frame, many calls. */
 TRACED int tail_ping(int n);
 
 TRACED int tail_pong(int n)

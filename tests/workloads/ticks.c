@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions that are called at a rate that is known at any time, by the clock: TICKS times and
- * TOCKS times a second, whatever else the machine does, until standard input is closed. */
+/* Functions that are called at a known rate by the clock, TICKS times and TOCKS times a second,
+ * whatever the load of the machine, until standard input is closed. */
 #include "known.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Annotated functions in a program and in a library of its own (lib/tracked.c), built stripped too:
- * then their names are in the notes alone. */
+/* Annotated functions in a program and in its own library (lib/tracked.c), also built stripped:
+ * then only the notes have their names. */
 #include <perfx.h>
 
 #include "known.h"

@@ -42,10 +42,10 @@
 extern void openblas_set_num_threads(int count);
 
 static struct options {
-	int epochs; /* 0: until stopped */
+	int epochs; /* 0: until it is stopped */
 	int batch;
 	int hidden;
-	int threads; /* of OpenBLAS; 0: as it likes */
+	int threads; /* of OpenBLAS; 0: its default */
 	int loaders;
 	uint64_t seed;
 	bool quiet;
@@ -208,8 +208,9 @@ static void load_batch(struct batch *batch, uint64_t number)
 }
 
 /*
- * The queue: batch n lies in slot n mod QUEUE. Loaders take numbers in turn and may finish out of
- * order; the trainer takes batches in order, so what it learns does not depend on who drew what.
+ * The queue: batch n is in slot n mod QUEUE. Loaders take numbers in turn and may finish out of
+ * order; the trainer takes batches in order, so training does not depend on which loader drew a
+ * batch.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -368,7 +369,7 @@ static double softmax_loss(const struct batch *batch, int first, int rows, int *
 	return loss / rows;
 }
 
-/* Gradients of the parameters, and of the input where there is a layer below. */
+/* Gradients of the parameters, and of the input if there is a layer below. */
 static void linear_backward(struct layer *layer, const float *input, int rows, struct layer *below)
 {
 	float *bias = layer->grads + (size_t)layer->in * (size_t)layer->out;
@@ -434,7 +435,7 @@ static double train_step(uint64_t step)
 	return loss;
 }
 
-/* Returns the number of steps done, fewer than EPOCH_STEPS when it was told to stop. */
+/* Returns the number of steps done, fewer than EPOCH_STEPS if it was stopped. */
 static uint64_t train_epoch(uint64_t done, double *loss)
 {
 	double sum = 0;
@@ -447,7 +448,7 @@ static uint64_t train_epoch(uint64_t done, double *loss)
 	return steps;
 }
 
-/* Accuracy on digits that are never trained on, in pieces of a batch. */
+/* Accuracy on digits that are not in the training data, in pieces of a batch. */
 static double evaluate(const struct batch *test)
 {
 	int correct = 0;

@@ -38,7 +38,7 @@ TRACED int leave(int x)
 	return x;
 }
 
-/* A handler for everything sees the unwinding, and must let it go on. */
+/* A handler for everything receives the unwinding, and must let it continue. */
 TRACED int handler(int x)
 {
 	try {
@@ -70,7 +70,7 @@ struct forced {
 	uintptr_t target_frame;
 };
 
-/* Called before each frame is unwound; ends the journey at the frame that started it. */
+/* Called before each frame is unwound; stops at the frame that started it. */
 static _Unwind_Reason_Code stop(int, _Unwind_Action actions, _Unwind_Exception_Class,
 				_Unwind_Exception *, _Unwind_Context *context, void *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Forced unwinding in a process that is C alone: pthread_exit and pthread_cancel inside traced
- * frames, with cleanup handlers on the way that must run.
+ * Forced unwinding in a C-only process: pthread_exit and pthread_cancel inside traced frames, with
+ * cleanup handlers that must run.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * waits FILE: threads that wait, each for something else and for a known time; FILE is made, read
- * from the disk and left. Each run starts them all and ends with them. A thread knows how long it
- * was off the CPU: the clock on the wall less that of its CPU time. Keys beside known.h's:
+ * waits FILE: threads that wait for a known time, each for something else; FILE is made, read from
+ * the disk and kept. Each run starts and ends all threads. A thread's time off the CPU is its wall
+ * time minus its CPU time. Keys beside known.h's:
  *	tid        the thread of the last run
- *	off_ns     how long it was off the CPU, in all runs
- *	queued_ns  how long of that it was runnable, as the kernel says (schedstat)
- *	inode, address, fd   what it waits for
+ *	off_ns     time off the CPU, in all runs
+ *	queued_ns  part of it in which the thread was runnable, by the kernel (schedstat)
+ *	inode, address, fd   the object of the wait
  * wait_turn is two threads that spin on one CPU; the tid is one of them.
  */
 #include <fcntl.h>
@@ -82,8 +82,7 @@ TRACED void wait_lock(int round)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* One after the other: the lock is taken when it is asked for, and is had before it is taken again.
- */
+/* In turns: the lock is requested while it is held, and obtained before it is taken again. */
 static void ask_lock(int round)
 {
 	pthread_barrier_wait(&taken);
@@ -192,7 +191,7 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* How long this thread has been on a run queue and not on its CPU. */
+/* Time of this thread on a run queue without a CPU. */
 static uint64_t time_queued(void)
 {
 	unsigned long long run_ns, delay_ns = 0;
@@ -223,7 +222,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Whom wait_turn takes turns with: not measured, because it is done a little sooner or later. */
+/* The other thread of wait_turn: not measured, because it ends slightly earlier or later. */
 static void *spin(void *arg)
 {
 	pin(first_cpu());
@@ -232,7 +231,7 @@ static void *spin(void *arg)
 	return arg;
 }
 
-/* Gives what wait_read and wait_lock wait for. */
+/* Writes and unlocks for wait_read and wait_lock. */
 static void *feed(void *arg)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -246,7 +245,7 @@ static void *feed(void *arg)
 	return arg;
 }
 
-/* Out of memory, so that the disk has to be asked again. */
+/* Drops it from memory, so that it is read from the disk again. */
 static void forget_file(void)
 {
 	fsync(disk_fd);
@@ -281,7 +280,7 @@ static void make_file(void)
 	mapped = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	known_require(mapped != MAP_FAILED, "mmap");
 	madvise(mapped, FILE_BYTES, MADV_RANDOM);
-	/* a file system in memory has no other way to read */
+	/* file systems in memory have no other way to read */
 	disk_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	if (disk_fd < 0)
 		disk_fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A CUDA driver without a device: initialises itself, and loads CUDA_INJECTION64_PATH as it does.
- */
+/* A CUDA driver without a device: initializes itself, and loads CUDA_INJECTION64_PATH meanwhile. */
 #include "stub.h"
 
 #include <dlfcn.h>
@@ -9,7 +8,7 @@
 #define NOT_INITIALISED 3
 #define NO_DEVICE	100
 #define INVALID_DEVICE	101
-#define HANDLES		1000 /* which are no ordinals */
+#define HANDLES		1000 /* not ordinals */
 
 static _Atomic int initialised;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A CUPTI that records what it is told to: stub.h. */
+/* A CUPTI that records what the program tells it: stub.h. */
 #include "stub.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ static struct {
 	size_t dropped;
 } stub;
 
-/* Each function begins with it: what was asked of it in the environment. */
+/* Begins each function: the behavior that the environment requests. */
 static int enter(const char *function)
 {
 	const char *fail = getenv("STUB_CUPTI_FAIL"), *colon = fail ? strchr(fail, ':') : NULL;
@@ -208,7 +208,7 @@ int cuptiActivityFlushAll(uint32_t flag)
 	return 0;
 }
 
-/* Before each record are its bytes: the real one knows them by the kind. */
+/* Each record is preceded by its size: the real one knows sizes by kind. */
 int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record)
 {
 	uint64_t bytes = 0;
@@ -248,7 +248,8 @@ bool stub_enabled(uint32_t kind)
 	return stub.kinds[kind % KINDS];
 }
 
-/* A call that was enabled without its kind is not recorded: the real one has a context by then. */
+/* A call that was enabled without its kind is not recorded: the real CUPTI has a context by then.
+ * */
 bool stub_call_enabled(int domain, uint32_t call)
 {
 	return stub.kinds[kind_of_calls[domain]] && stub.calls[domain][call % CALLS];
@@ -274,7 +275,7 @@ int stub_flushes(void)
 	return stub.flushes;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void complete(void)
 {
 	uint8_t *buffer = stub.buffer;

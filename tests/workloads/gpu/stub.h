@@ -34,16 +34,16 @@ bool stub_was_misused(void);
 bool stub_was_finalised(void);
 int stub_subscribers(void);
 int stub_flushes(void);
-/* The next record of the buffer that CUPTI fills; lost and counted where there is none. The number
- * of bytes, and whether it is enabled, are the caller's to know. */
+/* The next record of the buffer that CUPTI fills; without a buffer it is lost and counted. The
+ * caller knows its size, and whether it is enabled. */
 void stub_put(const void *record, size_t bytes);
-/* Complete what has been filled, whoever flushes. */
+/* Completes the filled buffers, as after a flush. */
 void stub_complete(void);
-/* A buffer that nobody has given, and one that was completed before. */
+/* An unknown buffer, and one that was completed before. */
 void stub_complete_unknown(void);
-/* CUPTI asks for a buffer and keeps it. False: it got none. */
+/* CUPTI requests a buffer and keeps it. False: it got none. */
 bool stub_hold_buffer(void);
-/* The program's own profiler: cuptiSubscribe, and callbacks of its own. */
+/* The program's own profiler: cuptiSubscribe, and its own callbacks. */
 int stub_profiler_begins(void);
 
 struct stub_record {
@@ -64,7 +64,7 @@ struct stub_kernel {
 	uint16_t registers;
 };
 
-/* Bytes of CUpti_ActivityKernel4 (of which CUDA 9 to 10.2 are) to 10, and an invented 14. */
+/* Bytes of CUpti_ActivityKernel4 (of CUDA 9 to 10.2) to 10, and an invented 14. */
 static const struct stub_kernel_form {
 	uint32_t version; /* of CUPTI */
 	size_t bytes;
@@ -87,8 +87,7 @@ static inline void stub_put_kernel(const struct stub_kernel *kernel, uint32_t ve
 	struct stub_record record;
 	size_t bytes = stub_kernel_bytes(version);
 
-	/* what came later is not 0 in a record that has it: nobody may take it for something else
-	 */
+	/* fields of later versions are not 0 in a record that has them, so that misreading shows */
 	memset(&record, 0xee, sizeof(record));
 	STUB_SET(&record, 0, uint32_t, 10);
 	STUB_SET(&record, 6, uint16_t, kernel->registers);

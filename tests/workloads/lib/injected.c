@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A library to be put into running processes (tests/e2e/inject.c): its constructor starts a thread,
- * which writes a byte to the socket whose number lies in the image. -DPLAIN: without a thread, for
- * old C libraries: pthread_create has a version of its own in each. */
+/* A library for injection (tests/e2e/inject.c): its constructor starts a thread, which writes a
+ * byte to the socket whose number is in the image. -DPLAIN: without a thread, for old C libraries,
+ * in which pthread_create has another symbol version. */
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where PyTorch says that a tensor's memory has been allocated and freed (c10/core/CPUAllocator.h):
- * the same names, nothing behind them. They begin with a push, as the real ones do. */
+/* The functions by which PyTorch reports that a tensor's memory has been allocated and freed
+ * (c10/core/CPUAllocator.h), empty. They begin with a push, like the real ones. */
 #include <stddef.h>
 
 __attribute__((noipa)) void _ZN3c1025ProfiledCPUMemoryReporter3NewEPvm(void *reporter, void *block,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cuBLAS where there is no GPU: takes every call, does nothing. */
+/* cuBLAS without a GPU: accepts every call and does nothing. */
 #include "cuda_api.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -34,7 +34,7 @@ __attribute__((noipa)) CUBLAS_GEMM_EX(cublasGemmEx, int)
 	return 0;
 }
 
-/* As cuBLAS itself may: by cuBLASLt, whose number this is not. */
+/* As cuBLAS may do: by cuBLASLt, whose FLOPs do not count again. */
 __attribute__((noipa)) CUBLAS_GEMM_EX(cublasGemmEx_64, int64_t)
 {
 	handle layouts[3];

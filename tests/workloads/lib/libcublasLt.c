@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cuBLASLt where there is no GPU: makes layouts that nobody can look into. */
+/* cuBLASLt without a GPU: makes opaque layouts. */
 #include "cuda_api.h"
 
 #include <stdlib.h>

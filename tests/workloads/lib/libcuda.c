@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The CUDA driver where there is no GPU: addresses that nobody follows, below 1 GiB in all; work
- * that is done at once; waits that last as long as the stream or event is given a number of
- * milliseconds; handles of kernels that are the addresses of their names.
+ * The CUDA driver without a GPU: addresses that are never dereferenced, below 1 GiB in all; work
+ * that is done at once; waits that last as many milliseconds as the stream or event says; handles
+ * of kernels that are the addresses of their names.
  */
 #include <stddef.h>
 #include <string.h>

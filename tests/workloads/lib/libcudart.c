@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The CUDA runtime where there is no GPU: asks the driver for everything, as the real one does. */
+/* The CUDA runtime without a GPU: calls the driver for everything, like the real one. */
 #include <stddef.h>
 
 int cuMemAlloc_v2(unsigned long long *device, size_t bytes);
@@ -34,7 +34,7 @@ __attribute__((noipa)) int cudaFreeAsync(void *pointer, void *stream)
 	return cuMemFree_v2((unsigned long long)pointer);
 }
 
-/* It calls the driver and goes on, as the real one does. */
+/* It calls the driver and continues, like the real one. */
 #pragma GCC optimize("no-optimize-sibling-calls")
 
 /* Three sizes, passed in two registers. */
@@ -76,7 +76,7 @@ CALL cudaLaunchKernel(const void *f, struct dim3 grid, struct dim3 block, void *
 			      (unsigned)shared, stream, args, NULL);
 }
 
-/* As CUDA 13.0's: one jump. */
+/* As in CUDA 13.0: one jump. */
 __asm__(".globl __cudaLaunchKernel\n"
 	".type __cudaLaunchKernel, @function\n"
 	"__cudaLaunchKernel:\n"
@@ -88,7 +88,7 @@ __asm__(".globl __cudaLaunchKernel\n"
 
 CALL __cudaGetKernel(void **kernel, const void *stub)
 {
-	*kernel = (char *)stub - 1; /* a handle that is no code's */
+	*kernel = (char *)stub - 1; /* a handle outside all code */
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* As much of MPI as ranks_mpi.c needs, under the names that MPI's libraries have, between processes
- * that were forked from the one that called mpi_share(). */
+/* The part of MPI that ranks_mpi.c needs, with the names of MPI's libraries, between processes
+ * forked from the one that called mpi_share(). */
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 struct shared {
 	pthread_barrier_t barrier;
-	int values[2][RANKS_MAX]; /* by turns: the last ones may still be read */
+	int values[2][RANKS_MAX]; /* in turns: the last ones may still be read */
 	int count;
 };
 

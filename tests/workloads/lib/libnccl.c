@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* NCCL where there is no GPU: moves nothing. */
+/* NCCL without a GPU: moves nothing. */
 #include "cuda_api.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

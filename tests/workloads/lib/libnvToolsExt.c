@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* NVTX by its real names, without anybody who listens: ranges that any thread may end have ids. */
+/* NVTX by its real names, without a tool: ranges that any thread may end have ids. */
 #include <stdatomic.h>
 #include <stdint.h>
 

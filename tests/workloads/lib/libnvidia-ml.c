@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * NVIDIA's management library where there is no GPU: it answers what a script says, read anew at
- * each call, so that a test can change its mind. The file is named by NVML_STUB; a line is a call
- * (without _v2, _v3), a device, and the answer:
+ * NVIDIA's management library without a GPU: it answers by a script, the file NVML_STUB, which it
+ * reads at each call, so that a test can change it. A line is a call (without _v2, _v3), a device,
+ * and the answer:
  *
  *	nvmlDeviceGetCount 0 2
  *	nvmlDeviceGetName 0 NVIDIA H100 80GB HBM3
@@ -15,8 +15,8 @@
  *	nvmlDeviceGetProcessUtilization 0 4711:75
  *	nvmlGpmMetricsGet 0 2:45.5 5:12
  *
- * What has no line is not supported, as on an older GPU. With NVML_OLD calls of later drivers are
- * not exported; with NVML_V3_BYTES=32 running processes are as driver 535.54 wrote them.
+ * Calls without a line are not supported, as on an older GPU. With NVML_OLD calls of later drivers
+ * are not exported; with NVML_V3_BYTES=32 running processes have the layout of driver 535.54.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -255,7 +255,7 @@ static int list_running(const void *device, unsigned *count, unsigned char *list
 
 		if (*count == room)
 			return INSUFFICIENT_SIZE;
-		memset(list, 0xee, bytes); /* nobody reads beyond what it knows */
+		memset(list, 0xee, bytes); /* callers only read fields that they know */
 		memcpy(list, &pid, sizeof(pid));
 		memcpy(list + 8, &used, sizeof(used));
 		list += bytes;
@@ -276,7 +276,7 @@ struct share {
 	uint32_t sm, memory, encoder, decoder;
 };
 
-/* Two samples of each: an old one at 1 %, and what the script says, now. */
+/* Two samples of each: an old one at 1 %, and the script's value, now. */
 int nvmlDeviceGetProcessUtilization(void *device, struct share *list, unsigned *count,
 				    unsigned long long since_us)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ROCTX by its real names; as with NVTX where no tool listens, every id is 0. */
+/* ROCTX by its real names; as in NVTX without a tool, every id is 0. */
 #include <stdint.h>
 
 #define EMPTY __attribute__((noipa))

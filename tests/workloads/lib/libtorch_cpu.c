@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What PyTorch calls for a record_function, as it calls it: enter makes an object and gives it by
- * the slot of its result; end is called for a RecordFunction 16 bytes into that, when the range is
- * left and again when the object goes, and for what nobody has marked as well.
+ * PyTorch's functions for a record_function, called as PyTorch does: enter makes an object and
+ * returns it through a slot; end is called for a RecordFunction 16 bytes into that, when the range
+ * is left, again when the object is destroyed, and also for unmarked code.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What memory_late opens. */
+/* The library that memory_late opens. */
 #include <stdlib.h>
 
 #include "known.h"

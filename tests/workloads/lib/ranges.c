@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions that are traced and do what they are given: what happens in each is told apart. */
+/* Traced functions that call their argument, so that the work inside each is told apart. */
 #include "known.h"
 
 #include <perfx.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Preloaded into the tracer: a machine on which something is not to be had.
+ * Preloaded into the tracer: refuses resources, as another kernel or a full machine would.
  *
- *	REFUSE_PROGRAM=NAME	BPF programs whose names begin so (of which the kernel sees 15
+ *	REFUSE_PROGRAM=NAME	BPF programs whose names begin with NAME (the kernel sees 15
  *				characters)
  *	REFUSE_THREADS=N	threads, from the N-th on
  *	REFUSE_PROCESSES=N	processes, from the N-th on
@@ -21,10 +21,10 @@
 
 #define LARGE_BYTES 4096
 
-/* Instructions of the program that stands for one which is not needed yet. */
+/* Instructions of the stub that replaces a program that is not needed yet. */
 #define EMPTY 2
 
-/* Has the program asked as often as the variable says? */
+/* Has the program requested as many as the variable says? */
 static int is_used_up(const char *variable, long *count)
 {
 	const char *first = getenv(variable);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A BLAS whose matrices have one element: what a program calls more often than a default may. */
+/* A BLAS whose matrices have one element: called more often than default tracing allows. */
 #include "known.h"
 
-/* Is left at its ret, which is single-stepped. */
+/* Its exit is its ret, which is single-stepped. */
 __attribute__((noipa)) void sgemm_(const float *a, const float *b, float *c)
 {
 	*c += *a * *b;
 }
 
-/* Is left where the stack protector branches, which is cheap. */
+/* Its exit is the stack protector's branch, which is cheap. */
 __attribute__((noipa)) void dgemm_(const double *a, const double *b, double *c)
 {
 	char room[32];
@@ -18,7 +18,7 @@ __attribute__((noipa)) void dgemm_(const double *a, const double *b, double *c)
 	*c += *copy * *b;
 }
 
-/* What ends a step, of a booster that hardly computes. */
+/* Ends a step of a booster that hardly computes. */
 __attribute__((noipa)) void XGBoosterUpdateOneIter(const float *a, const float *b, float *c)
 {
 	*c += *a * *b;

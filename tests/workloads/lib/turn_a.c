@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A library of turns.c: its work is a function of its own. */
+/* A library of turns.c: its work is in its own function. */
 #include "known.h"
 
 #ifndef TURN
