@@ -535,14 +535,6 @@ static void find_fed(struct making *m, struct account *driver)
 
 ORDER(by_ns, struct account_place, DESCENDING(a->ns, b->ns), ASCENDING(a->tid, b->tid))
 
-static void add_accounts(struct account *to, const struct account *from)
-{
-	to->wall_ns += from->wall_ns;
-	to->stops_count += from->stops_count;
-	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
-		to->ns[k] += from->ns[k];
-}
-
 static int settle_threads(struct making *m)
 {
 	struct process_account *account = m->account;
@@ -561,7 +553,10 @@ static int settle_threads(struct making *m)
 		*thread = (struct account){.tid = t->tid, .stops_count = t->stops_count};
 		settle(t, thread, &waits);
 		close_account(thread);
-		add_accounts(&account->all, thread);
+		account->all.wall_ns += thread->wall_ns;
+		account->all.stops_count += thread->stops_count;
+		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+			account->all.ns[k] += thread->ns[k];
 		if (thread->wall_ns > account->longest_wall_ns)
 			account->longest_wall_ns = thread->wall_ns;
 		if (t->tid == account->tid)

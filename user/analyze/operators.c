@@ -46,13 +46,6 @@ static bool is_framework(const struct profile_frame *frame)
 	       is_xla(frame);
 }
 
-/* Code that runs before and after an operator's kernel; all other code belongs to the kernel: a
- * BLAS, code compiled at run time, a driver. */
-static bool is_dispatch(const struct profile_frame *frame)
-{
-	return is_framework(frame) || frame_is_interpreter(frame) || frame_is_system_library(frame);
-}
-
 static bool is_copy(const struct profile_frame *frame)
 {
 	struct profile_function function = {.source = PERFX_SOURCE_TORCH, .name = frame->function};
@@ -144,7 +137,9 @@ static void examine_operator(struct operator_sample *found, const struct thread_
 	if (!in_framework)
 		return;
 	found->code = hash_code(found->innermost);
-	found->kernel |= !is_dispatch(found->innermost);
+	found->kernel |=
+		!(is_framework(found->innermost) || frame_is_interpreter(found->innermost) ||
+		  frame_is_system_library(found->innermost));
 	found->copy = find_copy(pool, sample);
 }
 

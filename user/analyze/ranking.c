@@ -28,37 +28,26 @@ static void drop(struct rules_ctx *ctx, size_t at)
 /* One that works on what it reads waits for it again and again, in a second. */
 #define READS_PER_S 5
 
-static bool fetches_batches(const struct profile *profile, const struct profile_process *process)
-{
-	for (size_t i = 0; i < process->rows_count; i++)
-		if (remedy_kind(profile, process, &process->rows[i]) == REMEDY_DATA)
-			return true;
-	return false;
-}
-
-static bool reads_often(const struct profile_process *process)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < process->blocked.count; i++)
-		if (process->blocked.list[i].tid == process->pid &&
-		    wait_class(&process->blocked.list[i]) == ACCOUNT_INPUT)
-			count += process->blocked.list[i].count;
-	return rate_of(process, count) >= READS_PER_S;
-}
-
 /* Does it work on what its children send it? */
 static bool is_fed(const struct profile *profile, const struct process_analysis *accounts,
 		   const struct profile_process *parent, const struct thresholds *thresholds)
 {
 	const struct account *all = &accounts[parent - profile->processes].account.all;
 	double cpu = cpu_share(parent) - wall_share(parent, all->ns[ACCOUNT_SPINNING]);
+	uint64_t reads = 0;
 
-	if (parent->steps.count || fetches_batches(profile, parent))
+	if (parent->steps.count)
 		return true;
+	FOR_EACH (row, parent->rows)
+		if (remedy_kind(profile, parent, row) == REMEDY_DATA)
+			return true;
 	if (accounts[parent - profile->processes].account.joins_children)
 		return false;
-	return cpu >= COMPUTES || (cpu >= thresholds->idle_target_cpu && reads_often(parent));
+	FOR_EACH_OF (wait, parent->blocked)
+		if (wait->tid == parent->pid && wait_class(wait) == ACCOUNT_INPUT)
+			reads += wait->count;
+	return cpu >= COMPUTES ||
+	       (cpu >= thresholds->idle_target_cpu && rate_of(parent, reads) >= READS_PER_S);
 }
 
 /* Do its children do the job? Compilers work for the process that starts them. A process that waits
@@ -179,20 +168,14 @@ static const struct symptom {
 	{"UnreadCompute", (const char *const[]){"Recompilation", NULL}, 0},
 };
 
-static bool has_cause(const struct rules_ctx *ctx, const struct symptom *symptom)
-{
-	for (size_t i = 0; i < ctx->findings_count; i++)
-		if (ctx->findings[i].share >= symptom->least &&
-		    text_is_one_of(ctx->findings[i].kind, symptom->causes))
-			return true;
-	return false;
-}
-
 static bool is_symptom(const struct rules_ctx *ctx, const struct finding *finding)
 {
 	for (size_t i = 0; i < sizeof(symptoms) / sizeof(symptoms[0]); i++)
-		if (!strcmp(symptoms[i].kind, finding->kind))
-			return has_cause(ctx, &symptoms[i]);
+		FOR_EACH (cause, ctx->findings)
+			if (!strcmp(symptoms[i].kind, finding->kind) &&
+			    cause->share >= symptoms[i].least &&
+			    text_is_one_of(cause->kind, symptoms[i].causes))
+				return true;
 	return false;
 }
 
@@ -207,19 +190,6 @@ ORDER(by_rank, struct finding, DESCENDING(finding_is_asked(a), finding_is_asked(
       DESCENDING(a->urgent, b->urgent), ASCENDING(a->severity, b->severity),
       ASCENDING(a->bottleneck == BOTTLENECK_NONE, b->bottleneck == BOTTLENECK_NONE),
       DESCENDING(a->gain_ns, b->gain_ns), DESCENDING(a->weight, b->weight))
-
-/* A particular finding explains the Python or computing of a general one. */
-static bool is_general(enum bottleneck bottleneck)
-{
-	return bottleneck == BOTTLENECK_PYTHON || bottleneck == BOTTLENECK_COMPUTE;
-}
-
-static bool is_particular(enum bottleneck bottleneck)
-{
-	return bottleneck == BOTTLENECK_INPUT || bottleneck == BOTTLENECK_OPERATORS ||
-	       bottleneck == BOTTLENECK_COPIES || bottleneck == BOTTLENECK_BANDWIDTH ||
-	       bottleneck == BOTTLENECK_STALL || bottleneck == BOTTLENECK_RECOMPILATION;
-}
 
 /* A script is one function, whose lines do different things. */
 static bool is_same_place(const struct finding *a, const struct finding *b)
@@ -239,15 +209,6 @@ static bool are_slow_steps(const struct finding *finding)
 	return text_is_one_of(finding->kind, kinds);
 }
 
-/* Steps that are slow because it compiles, is stopped, lacks a CPU, reads from a disk or waits for
- * data: another finding says more about that. */
-static bool has_own_finding(enum bottleneck bottleneck)
-{
-	return bottleneck == BOTTLENECK_RECOMPILATION || bottleneck == BOTTLENECK_STOPPED ||
-	       bottleneck == BOTTLENECK_CONTENTION || bottleneck == BOTTLENECK_DISK ||
-	       bottleneck == BOTTLENECK_INPUT;
-}
-
 /* Does `a` go where `b` is there? */
 static bool is_repeated(const struct finding *a, const struct finding *b)
 {
@@ -260,7 +221,11 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 	      b->share >= 0.50)))
 		return true;
 	if (a->bottleneck == b->bottleneck && are_slow_steps(a) && !are_slow_steps(b))
-		return has_own_finding(a->bottleneck);
+		/* another finding says more about what makes these steps slow */
+		return a->bottleneck == BOTTLENECK_RECOMPILATION ||
+		       a->bottleneck == BOTTLENECK_STOPPED ||
+		       a->bottleneck == BOTTLENECK_CONTENTION || a->bottleneck == BOTTLENECK_DISK ||
+		       a->bottleneck == BOTTLENECK_INPUT;
 	/* these have one cause for the whole process */
 	if (a->bottleneck == b->bottleneck &&
 	    (a->bottleneck == BOTTLENECK_CONTENTION || a->bottleneck == BOTTLENECK_OVERSUBSCRIBED ||
@@ -268,11 +233,14 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 		return true;
 	if (!is_same_place(a, b))
 		return false;
-	if (a->bottleneck == b->bottleneck)
+	if (a->bottleneck == b->bottleneck ||
+	    (b->bottleneck == BOTTLENECK_RECOMPILATION && are_slow_steps(a)))
 		return true;
-	if (b->bottleneck == BOTTLENECK_RECOMPILATION && are_slow_steps(a))
-		return true;
-	return is_general(a->bottleneck) && is_particular(b->bottleneck) &&
+	/* a particular finding explains the Python or computing of a general one */
+	return (a->bottleneck == BOTTLENECK_PYTHON || a->bottleneck == BOTTLENECK_COMPUTE) &&
+	       (b->bottleneck == BOTTLENECK_INPUT || b->bottleneck == BOTTLENECK_OPERATORS ||
+		b->bottleneck == BOTTLENECK_COPIES || b->bottleneck == BOTTLENECK_BANDWIDTH ||
+		b->bottleneck == BOTTLENECK_STALL || b->bottleneck == BOTTLENECK_RECOMPILATION) &&
 	       b->gain_ns >= a->gain_ns / 2;
 }
 
@@ -348,16 +316,6 @@ static bool is_silenced(const struct rule_set *rules, const struct finding *find
 	return false;
 }
 
-static void drop_silenced(struct rules_ctx *ctx)
-{
-	for (size_t i = ctx->findings_count; i-- > 0;) {
-		if (!is_silenced(ctx->rules, &ctx->findings[i]))
-			continue;
-		drop(ctx, i);
-		ctx->silenced_count++;
-	}
-}
-
 bool finding_is_growth(const struct finding *finding)
 {
 	return finding->severity <= FINDING_MEDIUM &&
@@ -370,34 +328,35 @@ static void lower_pace(struct rules_ctx *ctx)
 {
 	bool leaks = false;
 
-	for (size_t i = 0; i < ctx->findings_count; i++)
-		leaks |= finding_is_growth(&ctx->findings[i]) ||
-			 (ctx->findings[i].severity <= FINDING_MEDIUM &&
-			  !strcmp(ctx->findings[i].kind, LEAK_KIND));
-	for (size_t i = 0; i < ctx->findings_count; i++)
-		if (leaks && !ctx->process->steps.count &&
-		    !strcmp(ctx->findings[i].kind, "SleepWait"))
-			ctx->findings[i].severity = FINDING_LOW;
+	FOR_EACH (finding, ctx->findings)
+		leaks |= finding_is_growth(finding) ||
+			 (finding->severity <= FINDING_MEDIUM && !strcmp(finding->kind, LEAK_KIND));
+	FOR_EACH (finding, ctx->findings)
+		if (leaks && !ctx->process->steps.count && !strcmp(finding->kind, "SleepWait"))
+			finding->severity = FINDING_LOW;
 }
 
 /* Time of the host, which a GPU may use. */
-static bool is_of_host(enum bottleneck bottleneck)
-{
-	switch (bottleneck) {
-	case BOTTLENECK_NONE:
-	case BOTTLENECK_LAUNCH:
-	case BOTTLENECK_GPU_STARVED:
-	case BOTTLENECK_GPU_SYNC:
-	case BOTTLENECK_COMMUNICATION:
-	case BOTTLENECK_COMPUTE:
-	case BOTTLENECK_THROTTLED:
-	case BOTTLENECK_MEMORY:
-	case BOTTLENECK_HEALTHY:
-		return false;
-	default:
-		return true;
-	}
-}
+static const bool is_of_host[BOTTLENECKS] = {
+	[BOTTLENECK_INPUT] = true,
+	[BOTTLENECK_PYTHON] = true,
+	[BOTTLENECK_GIL] = true,
+	[BOTTLENECK_LOCK] = true,
+	[BOTTLENECK_OPERATORS] = true,
+	[BOTTLENECK_COPIES] = true,
+	[BOTTLENECK_BANDWIDTH] = true,
+	[BOTTLENECK_STALL] = true,
+	[BOTTLENECK_RECOMPILATION] = true,
+	[BOTTLENECK_DISK] = true,
+	[BOTTLENECK_OUTPUT] = true,
+	[BOTTLENECK_CHILD] = true,
+	[BOTTLENECK_SLEEP] = true,
+	[BOTTLENECK_CONTENTION] = true,
+	[BOTTLENECK_OVERSUBSCRIBED] = true,
+	[BOTTLENECK_IDLE] = true,
+	[BOTTLENECK_STOPPED] = true,
+	[BOTTLENECK_IMBALANCE] = true,
+};
 
 /* Utilization by the driver's samples may be wrong by this. */
 #define GPU_TOLERANCE 0.05
@@ -411,7 +370,7 @@ static void drop_time_of_busy_gpu(struct rules_ctx *ctx)
 	if (!gpu_is_limit(ctx->process, ctx->thresholds))
 		return;
 	for (size_t i = ctx->findings_count; i-- > 0;)
-		if (is_of_host(ctx->findings[i].bottleneck) && ctx->findings[i].share > idle)
+		if (is_of_host[ctx->findings[i].bottleneck] && ctx->findings[i].share > idle)
 			drop(ctx, i);
 }
 
@@ -424,7 +383,12 @@ void rules_rank(struct rules_ctx *ctx)
 		if (is_symptom(ctx, &ctx->findings[i]))
 			drop(ctx, i);
 	drop_repeated(ctx);
-	drop_silenced(ctx);
+	for (size_t i = ctx->findings_count; i-- > 0;) {
+		if (!is_silenced(ctx->rules, &ctx->findings[i]))
+			continue;
+		drop(ctx, i);
+		ctx->silenced_count++;
+	}
 	if (ctx->evidence_lost)
 		lower_all(ctx);
 	if (ctx->findings_count)

@@ -191,13 +191,6 @@ static bool is_operator(const struct profile_function *function)
 	       function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF;
 }
 
-/* A range around code of whatever kind; those of TensorFlow and JAX are operations. */
-static bool is_range(const struct profile_function *function)
-{
-	return (function->flags & PERFX_FUNCTION_RANGE) &&
-	       (!is_operator(function) || function->source == PERFX_SOURCE_TORCH);
-}
-
 /* A thread in a function that uses less CPU than it takes time does not compute there; of many at
  * once some may. */
 static bool is_waiting(const struct profile_process *process, const struct profile_row *row)
@@ -260,7 +253,8 @@ enum remedy_kind remedy_kind(const struct profile *profile, const struct profile
 		return REMEDY_WAITING;
 	if (kind != REMEDY_NEUTRAL)
 		return kind;
-	if (is_range(function))
+	if ((function->flags & PERFX_FUNCTION_RANGE) &&
+	    (!is_operator(function) || function->source == PERFX_SOURCE_TORCH))
 		return REMEDY_RANGE;
 	if (is_operator(function))
 		return kind_of_operator(profile, process, row);

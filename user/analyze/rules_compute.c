@@ -322,19 +322,15 @@ static void memory_bound(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, note.share, &note);
 }
 
-/* A program that uses NumPy alone computes in it by design. */
-static bool is_model(const struct profile_function *function)
-{
-	return function->source == PERFX_SOURCE_TORCH || function->source == PERFX_SOURCE_JAX ||
-	       function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF;
-}
-
 /* Calls with a cost of their own. */
 static bool is_float64(const struct rules_ctx *ctx, const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(ctx->profile, row->function);
 
-	return function && is_model(function) && row->cost.flops && row->dtype == PERFX_DTYPE_F64;
+	return function &&
+	       (function->source == PERFX_SOURCE_TORCH || function->source == PERFX_SOURCE_JAX ||
+		function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF) &&
+	       row->cost.flops && row->dtype == PERFX_DTYPE_F64;
 }
 
 struct float64 {
@@ -365,17 +361,6 @@ static double float32_part(const struct rules_ctx *ctx)
 	return wide > 0 && narrow > wide ? wide / narrow : 0.5;
 }
 
-static void add_float64(struct text *text, const struct rules_ctx *ctx, const struct float64 *found,
-			double share, double part)
-{
-	text_printf(text, "%s of the operations are in float64: %s, %s of the wall time",
-		    as_percent((double)found->flops / (double)ctx->process->compute.cost.flops),
-		    as_ns(u64_of(found->ns)), as_percent(share));
-	add_step_part(text, ctx, share);
-	text_printf(text, "; float32 would take about %s of that, by this machine's peaks",
-		    as_percent(part));
-}
-
 static void float64(struct rules_ctx *ctx)
 {
 	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1};
@@ -390,7 +375,13 @@ static void float64(struct rules_ctx *ctx)
 	note.place = lines_lead(found.forward.count ? &found.forward : &found.backward).frame;
 	note.gain_ns = note.share * (1 - part) * rules_unit_ns(ctx);
 	rules_subject(&note, ctx);
-	add_float64(&note.evidence, ctx, &found, note.share, part);
+	text_printf(&note.evidence, "%s of the operations are in float64: %s, %s of the wall time",
+		    as_percent((double)found.flops / (double)ctx->process->compute.cost.flops),
+		    as_ns(u64_of(found.ns)), as_percent(note.share));
+	add_step_part(&note.evidence, ctx, note.share);
+	text_printf(&note.evidence,
+		    "; float32 would take about %s of that, by this machine's peaks",
+		    as_percent(part));
 	rules_headline(&note, ctx, " of the wall time", "computes in float64", "called in");
 	rules_ctx_add(ctx, "Float64", rules_severity(ctx, note.gain_ns), note.share, &note);
 }

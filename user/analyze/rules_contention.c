@@ -63,12 +63,6 @@ static bool is_of_job(const struct rules_ctx *ctx, const struct profile_process 
 	return profile_is_same_job(ctx->profile, process, ctx->process);
 }
 
-/* Ranks, or workers of one kind: processes of one job and name. */
-static bool is_peer(const struct rules_ctx *ctx, const struct profile_process *process)
-{
-	return !strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process);
-}
-
 /* Steps that wait for their data would wait for it in the CPU's place: what workers do with a CPU
  * is no loss then. */
 static bool feeds(const struct rules_ctx *ctx, const struct profile_rival *rival)
@@ -220,12 +214,6 @@ static double fair_part_ns(const struct shortage *shortage)
 	return threads > 0 ? work / threads : (double)pool->driver.work_ns;
 }
 
-/* The part of the driver's work that the pool's other threads do while the driver has no CPU. */
-static double taken_over_ns(const struct shortage *shortage)
-{
-	return fmax(fair_part_ns(shortage) - (double)shortage->pool.driver.work_ns, 0);
-}
-
 /* Threads that take work as it comes (TBB, Rayon, OpenMP's dynamic loops) never wait for one that
  * has no CPU: the driver does the work of that one, which n threads would have shared. */
 static double taken_from_others_ns(const struct shortage *shortage)
@@ -286,7 +274,8 @@ static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shorta
 
 	/* it waits for the pool's other threads as long as these have no CPU, at most */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
-	lost = fmax(lost - taken_over_ns(shortage), joined_ns(ctx, shortage));
+	lost = fmax(lost - fmax(fair_part_ns(shortage) - (double)shortage->pool.driver.work_ns, 0),
+		    joined_ns(ctx, shortage));
 	lost = fmax(lost, of_brief_threads_ns(ctx, shortage));
 	/* its own work is no loss; spinning is sampled, so the sum may exceed the rest */
 	lost = fmin(lost, judged - work);
@@ -299,7 +288,8 @@ static unsigned job_processes(const struct rules_ctx *ctx)
 
 	FOR_EACH (process, ctx->profile->processes)
 		count += process == ctx->process ||
-			 (is_peer(ctx, process) && cpu_share(process) >= JOB_CPU);
+			 (!strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process) &&
+			  cpu_share(process) >= JOB_CPU);
 	return count;
 }
 

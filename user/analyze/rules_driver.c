@@ -689,21 +689,14 @@ static bool has_receiver(const struct rules_ctx *ctx)
 	return false;
 }
 
-/* An event loop that no timer wakes up, or whose requests another thread receives, does not sleep:
- * it waits for something to do. */
-static bool is_loops_wait(const struct rules_ctx *ctx, const struct driver_wait *wait)
-{
-	return wait->most && wait_is_for_own_events(wait->most) &&
-	       (wait->count < 2 || has_receiver(ctx));
-}
-
 /* A process that does hardly anything, and nothing traced, may be a server, which should wait for
  * requests: IdleTarget reports it. One that reads again and again needs what it reads. */
 static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
 
-	if (rule->wait == ACCOUNT_SLEEP && rules_is_idle(ctx) && is_loops_wait(ctx, wait))
+	if (rule->wait == ACCOUNT_SLEEP && rules_is_idle(ctx) && wait->most &&
+	    wait_is_for_own_events(wait->most) && (wait->count < 2 || has_receiver(ctx)))
 		return true;
 	if (rule->wait != ACCOUNT_INPUT || !wait->most || !rules_is_idle(ctx) ||
 	    ctx->process->calls_count)

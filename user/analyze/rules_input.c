@@ -551,15 +551,6 @@ static bool is_handover(const struct rules_ctx *ctx)
 	return batch_ns(ctx) <= HANDOVER_AT_MOST * ctx->thresholds->data_bound_handover;
 }
 
-static void find_others_preparation(struct loader *loader, struct rules_ctx *ctx)
-{
-	loader->feeder = find_feeder(ctx);
-	if (loader->is_anothers && !loader->workers && loader->feeder.process == ctx->process &&
-	    loader->feeder.work.lead.frame)
-		loader->threads = (unsigned)fmax(
-			round((double)loader->feeder.work.ns / (double)ctx->driver->judged_ns), 1);
-}
-
 static struct loader judge_loader(struct rules_ctx *ctx)
 {
 	struct workers workers = find_workers(ctx);
@@ -569,7 +560,11 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	struct batch batch;
 
 	find_own_preparation(&loader, ctx);
-	find_others_preparation(&loader, ctx);
+	loader.feeder = find_feeder(ctx);
+	if (loader.is_anothers && !loader.workers && loader.feeder.process == ctx->process &&
+	    loader.feeder.work.lead.frame)
+		loader.threads = (unsigned)fmax(
+			round((double)loader.feeder.work.ns / (double)ctx->driver->judged_ns), 1);
 	cpu = training_cpu_ns(ctx, &loader);
 	loader.is_own = is_own(ctx, &loader.own);
 	loader.unknown = others_lack_cpus(ctx);

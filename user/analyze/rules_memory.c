@@ -342,19 +342,14 @@ void rules_memory(struct rules_ctx *ctx)
  * arena, and more in caches that they spoil. */
 #define CHURN_PAIR_NS 50
 
-/* Are all blocks since the beginning of the trace known? */
-static bool is_complete(const struct rules_ctx *ctx, const struct profile_memory *memory)
-{
-	return memory->current_bytes != PROFILE_ABSENT && !memory->bound &&
-	       (double)memory->recorded_ns >= ctx->thresholds->memory_leak_recorded *
-						      (double)profile_wall_ns(ctx->process);
-}
-
 /* The domain whose blocks are host memory: the heap, else tensors. */
 static const struct profile_memory *traced_memory(const struct rules_ctx *ctx)
 {
 	FOR_EACH (memory, ctx->process->memory)
-		if (domain_is_resident(memory->domain) && is_complete(ctx, memory))
+		if (domain_is_resident(memory->domain) && memory->current_bytes != PROFILE_ABSENT &&
+		    !memory->bound &&
+		    (double)memory->recorded_ns >= ctx->thresholds->memory_leak_recorded *
+							   (double)profile_wall_ns(ctx->process))
 			return memory;
 	return NULL;
 }
@@ -521,13 +516,6 @@ static uint64_t kept_bytes(const struct rules_ctx *ctx, const struct profile_mem
 									    : memory->current_bytes;
 }
 
-/* A sample of the heap knows too little, and a framework without blocks is not in use. */
-static bool is_traced_whole(const struct profile_memory *memory)
-{
-	return memory &&
-	       (memory->domain == PERFX_DOMAIN_HOST ? !memory->sampled : memory->allocs.value > 0);
-}
-
 /* Resident memory grows, and for the most part not by what is traced. Returns whether it is so. */
 static bool untraced_memory(struct rules_ctx *ctx)
 {
@@ -537,7 +525,9 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	bool leaks;
 	double rest;
 
-	if (!is_traced_whole(memory) || !line->is_steady)
+	if (!(memory && (memory->domain == PERFX_DOMAIN_HOST ? !memory->sampled
+							     : memory->allocs.value > 0)) ||
+	    !line->is_steady)
 		return false;
 	rest = line->growth - (double)kept_bytes(ctx, memory);
 	if (rest <= ctx->thresholds->untraced_memory_explained * line->growth ||

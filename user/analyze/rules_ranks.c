@@ -103,18 +103,6 @@ static void add_arrivals(struct text *text, const struct ranks *ranks, const str
 		    as_count(skew->count), as_ns(u64_of(rank->late_ns)));
 }
 
-/* When it is as fast as the next one, that is the slowest: nothing that is done here saves more. */
-static void limit_gains(struct rules_ctx *ctx, double gain_ns)
-{
-	FOR_EACH (finding, ctx->findings) {
-		if (finding->gain_ns <= gain_ns)
-			continue;
-		finding->gain_ns = gain_ns;
-		if (finding->severity < rules_severity(ctx, gain_ns))
-			finding->severity = rules_severity(ctx, gain_ns);
-	}
-}
-
 /* Before findings of the same gain: it has their causes. */
 #define STRAGGLER_WEIGHT 2
 
@@ -151,6 +139,12 @@ void rules_straggler(struct rules_ctx *ctx)
 	add_cause(&note.headline, ctx, row, note.place);
 	if (row->excess == TIME_RUNNABLE)
 		add_who_had_cpus(&note.headline, ctx);
-	limit_gains(ctx, note.gain_ns);
+	FOR_EACH (finding, ctx->findings) {
+		if (finding->gain_ns <= note.gain_ns)
+			continue;
+		finding->gain_ns = note.gain_ns;
+		if (finding->severity < rules_severity(ctx, note.gain_ns))
+			finding->severity = rules_severity(ctx, note.gain_ns);
+	}
 	rules_ctx_add(ctx, "Straggler", rules_severity(ctx, note.gain_ns), STRAGGLER_WEIGHT, &note);
 }

@@ -167,13 +167,6 @@ static const char *stall_remedy(const struct slow_cause *cause)
 	return "Do it less often, make it cheaper, or do it in another thread or process.";
 }
 
-/* The optimizer that works once in so many backward passes is part of the work. */
-static bool is_optimizer(const struct slow_cause *cause)
-{
-	return main_phase(cause) == PROFILE_PHASE_OPTIMIZER ||
-	       (cause->callee && strstr(cause->callee->file, "/optim/"));
-}
-
 static const char *ordinal_suffix(size_t number)
 {
 	if (number % 100 >= 11 && number % 100 <= 13)
@@ -254,7 +247,9 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 		return;
 	}
 	/* others say so: of each step, not only of the slow ones */
-	if (is_optimizer(&cause) || is_mostly(&cause, SLOW_COLLECTS) ||
+	if (main_phase(&cause) == PROFILE_PHASE_OPTIMIZER ||
+	    (cause.callee && strstr(cause.callee->file, "/optim/")) ||
+	    is_mostly(&cause, SLOW_COLLECTS) ||
 	    (main_phase(&cause) == PROFILE_PHASE_DATA && rules_data_bound(ctx)))
 		return;
 	if (is_mostly(&cause, SLOW_COMPILES))

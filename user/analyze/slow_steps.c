@@ -69,11 +69,6 @@ struct indices {
 	size_t count;
 };
 
-static double log_choose(size_t n, size_t k)
-{
-	return lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1);
-}
-
 /* How likely so many of the grid are slow when each is with the rate of those that are not on it.
  */
 static double log_chance(const struct grid *grid, size_t slow_count, size_t steps_count)
@@ -81,7 +76,9 @@ static double log_chance(const struct grid *grid, size_t slow_count, size_t step
 	size_t others = steps_count - grid->expected;
 	double rate = ((double)(slow_count - grid->hits) + 1) / ((double)others + 2);
 
-	return log_choose(grid->expected, grid->hits) + (double)grid->hits * log(rate);
+	return (lgamma((double)grid->expected + 1) - lgamma((double)grid->hits + 1) -
+		lgamma((double)(grid->expected - grid->hits) + 1)) +
+	       (double)grid->hits * log(rate);
 }
 
 /* Which of each period's steps is slow most often. counts: room for a period. */
@@ -563,17 +560,6 @@ static void compare_samples(struct comparison *c, enum step_kind wanted,
 	}
 }
 
-static void compare_phases(struct comparison *c)
-{
-	for (size_t i = 0; i < c->steps->times_count; i++) {
-		enum step_kind kind = kind_of_step(c->slow, c->steps, i, c->periodic);
-		double scale = kind == STEP_WANTED ? 1 : -c->scale;
-
-		for (int phase = 0; phase < PROFILE_PHASES && kind != STEP_LEFT_OUT; phase++)
-			c->cause->phases[phase] += scale * (double)c->steps->times[i].phases[phase];
-	}
-}
-
 static void count_steps(struct comparison *c)
 {
 	size_t counts[STEP_LEFT_OUT + 1] = {0};
@@ -617,7 +603,13 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 	compare_samples(c, STEP_ORDINARY, count_shares);
 	compare_samples(c, STEP_WANTED, compare_sample);
 	compare_samples(c, STEP_ORDINARY, compare_sample);
-	compare_phases(c);
+	for (size_t i = 0; i < c->steps->times_count; i++) {
+		enum step_kind kind = kind_of_step(c->slow, c->steps, i, c->periodic);
+		double scale = kind == STEP_WANTED ? 1 : -c->scale;
+
+		for (int phase = 0; phase < PROFILE_PHASES && kind != STEP_LEFT_OUT; phase++)
+			c->cause->phases[phase] += scale * (double)c->steps->times[i].phases[phase];
+	}
 	lead = places_lead(&c->lines);
 	cause->place = lead.frame;
 	cause->place_ns = lead.ns;

@@ -111,12 +111,6 @@ static void add_own_line(struct text *text, const struct process_account *accoun
 /* A function with less than this share of all threads' CPU time is not named. */
 #define NATIVE_SHARE 0.10
 
-static bool is_said(const struct hottest *said, const struct profile_frame *native)
-{
-	return (said->native.frame && frame_is_same_function(said->native.frame, native)) ||
-	       (said->place.frame && frame_is_same_function(said->place.frame, native));
-}
-
 /* "; 31.0 % of all threads' CPU time is in HistEvaluator::Enumerate (libxgboost.so)" */
 static void add_native_share(struct text *text, const struct process_account *account,
 			     enum account_class class, const struct hottest *said)
@@ -127,7 +121,9 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	uint64_t ns = class == ACCOUNT_SPINNING ? account->all.ns[class] : native.ns;
 
 	if (!native.frame || cpu_ns <= 0 || (double)ns < NATIVE_SHARE * cpu_ns ||
-	    (class != ACCOUNT_SPINNING && is_said(said, native.frame)))
+	    (class != ACCOUNT_SPINNING &&
+	     ((said->native.frame && frame_is_same_function(said->native.frame, native.frame)) ||
+	      (said->place.frame && frame_is_same_function(said->place.frame, native.frame)))))
 		return;
 	text_printf(text, "; %s of all threads' CPU time %s ",
 		    as_percent(fmin((double)ns / cpu_ns, 1)),
