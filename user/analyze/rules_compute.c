@@ -297,10 +297,6 @@ static void overhead_bound(struct rules_ctx *ctx)
 	if (roof_share(&lead->line) < ctx->thresholds->overhead_bound_medium &&
 	    rules_severity(ctx, note.gain_ns) < FINDING_LOW)
 		severity = FINDING_MEDIUM;
-	text_printf(&note.threshold,
-		    "below %g %% of the roof (medium: %g %%), at least %g %% of the wall time",
-		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->overhead_bound_medium * 100,
-		    ctx->thresholds->overhead_bound_share * 100);
 	suggest_for_overhead(&note, ctx, lead);
 	rules_ctx_add(ctx, "OverheadBound", severity, note.share, &note);
 }
@@ -315,10 +311,6 @@ static void memory_bound(struct rules_ctx *ctx)
 	note = start_bound(ctx, &bound, BOTTLENECK_BANDWIDTH);
 	text_printf(&note.evidence, "; compute-bound above %.3g FLOP/byte",
 		    roof_ridge(&bound.functions[0].line.roof));
-	text_printf(&note.threshold,
-		    "intensity below that, at least %g %% of the roof, at least %g %% of the "
-		    "wall time",
-		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->memory_bound_share * 100);
 	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, note.share, &note);
 }
 

@@ -69,9 +69,9 @@ static bool feeds(const struct rules_ctx *ctx, const struct profile_rival *rival
 {
 	if (rival->kind != PROFILE_RIVAL_JOB || !rules_data_bound(ctx))
 		return false;
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		if (ctx->profile->processes[i].pid == rival->pid &&
-		    profile_is_child(ctx->profile, &ctx->profile->processes[i], ctx->process))
+	FOR_EACH (process, ctx->profile->processes)
+		if (process->pid == rival->pid &&
+		    profile_is_child(ctx->profile, process, ctx->process))
 			return true;
 	return false;
 }
@@ -117,24 +117,11 @@ uint64_t rules_others_cpu_ns(const struct rules_ctx *ctx)
 {
 	uint64_t used_ns = profile_others_cpu_ns(ctx->profile);
 
-	for (size_t i = 0; i < ctx->profile->processes_count && used_ns != PROFILE_ABSENT; i++) {
-		const struct profile_process *process = &ctx->profile->processes[i];
-
-		if (!is_of_job(ctx, process) && process->cpu_ns != PROFILE_ABSENT)
+	FOR_EACH (process, ctx->profile->processes)
+		if (used_ns != PROFILE_ABSENT && !is_of_job(ctx, process) &&
+		    process->cpu_ns != PROFILE_ABSENT)
 			used_ns += process->cpu_ns;
-	}
 	return used_ns;
-}
-
-/* CPU time that others used meanwhile, as a share of the time that the job waited for CPUs. */
-static double share_by_cpu_time(const struct rules_ctx *ctx, const struct shortage *shortage)
-{
-	double used = (double)shortage->others_ns + (double)shortage->steal_ns, waited = 0;
-
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		if (is_of_job(ctx, &ctx->profile->processes[i]))
-			waited += (double)sum_threads(&ctx->profile->processes[i]).runnable_ns;
-	return waited > 0 ? fmin(used / waited, 1) : 0;
 }
 
 static bool is_stolen(const struct shortage *shortage)
@@ -180,8 +167,16 @@ static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 	double tracer = share_of(holders, PROFILE_RIVAL_TRACER);
 
 	shortage->by_others = share_of(holders, PROFILE_RIVAL_OTHER);
-	if (!holders->unfed_ns || is_stolen(shortage))
-		shortage->by_others = shortage->used_known ? share_by_cpu_time(ctx, shortage) : 0;
+	if (!holders->unfed_ns || is_stolen(shortage)) {
+		/* CPU time that others used, of the time that the job waited for CPUs */
+		double used = (double)shortage->others_ns + (double)shortage->steal_ns, waited = 0;
+
+		FOR_EACH (process, ctx->profile->processes)
+			if (is_of_job(ctx, process))
+				waited += (double)sum_threads(process).runnable_ns;
+		shortage->by_others =
+			shortage->used_known && waited > 0 ? fmin(used / waited, 1) : 0;
+	}
 	if (shortage->by_others >= ctx->thresholds->cpu_contention_others)
 		shortage->culprit = PROFILE_RIVAL_OTHER;
 	else if (tracer >= ctx->thresholds->cpu_contention_others)
@@ -195,13 +190,11 @@ static void find_culprit(const struct rules_ctx *ctx, struct shortage *shortage)
 /* From schedstat where waits were not recorded. */
 static double driver_runnable_ns(const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < ctx->process->threads_count && !ctx->driver->runnable_ns; i++) {
-		const struct profile_thread *thread = &ctx->process->threads[i];
+	const struct profile_thread *thread = profile_thread(ctx->process, ctx->driver->tid);
 
-		if (thread->tid == ctx->driver->tid && thread->runnable_ns != PROFILE_ABSENT)
-			return (double)thread->runnable_ns;
-	}
-	return (double)ctx->driver->runnable_ns;
+	return (double)(!ctx->driver->runnable_ns && thread && thread->runnable_ns != PROFILE_ABSENT
+				? thread->runnable_ns
+				: ctx->driver->runnable_ns);
 }
 
 /* A thread's part of the pool's work if each thread has a CPU; no more threads than CPUs work. */
@@ -235,11 +228,11 @@ static double joined_ns(const struct rules_ctx *ctx, const struct shortage *shor
 	double runnable = 0, busy = 0;
 	double foreign = 1 - share_of(&shortage->holders, PROFILE_RIVAL_OWN);
 
-	for (size_t i = 0; i < account->threads_count && account->joins; i++) {
-		if (account->threads[i].ns[ACCOUNT_JOIN])
+	FOR_EACH (thread, account->threads) {
+		if (!account->joins || thread->ns[ACCOUNT_JOIN])
 			continue;
-		runnable += (double)account->threads[i].ns[ACCOUNT_RUNNABLE];
-		busy += (double)account_busy_ns(&account->threads[i]);
+		runnable += (double)thread->ns[ACCOUNT_RUNNABLE];
+		busy += (double)account_busy_ns(thread);
 	}
 	return busy > 0 ? (double)account->all.ns[ACCOUNT_JOIN] * foreign * runnable / busy : 0;
 }
@@ -264,33 +257,26 @@ static double of_brief_threads_ns(const struct rules_ctx *ctx, const struct shor
 	return foreign * runnable * fmin((double)ctx->driver->wall_ns / fmax(wall, 1), 1);
 }
 
-static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
+/* What the driver lost, by its own waits for a CPU and by those of its pool. */
+static double lost_ns(struct rules_ctx *ctx, struct shortage *shortage)
 {
-	const struct thread_pool *pool = &shortage->pool;
-	double runnable = driver_runnable_ns(ctx), lost = runnable;
-	double judged = (double)ctx->driver->judged_ns, work = (double)pool->driver.work_ns;
-	double more = taken_from_others_ns(shortage);
-	double others = fmax((double)shortage->threads.runnable_ns - runnable, 0);
+	struct thread_pool *pool = &shortage->pool;
+	double runnable = driver_runnable_ns(ctx), lost = runnable, judged, work, more, others;
 
+	if (thread_pool_find(pool, ctx->process, ctx->driver->tid))
+		ctx->failed = true;
+	judged = (double)ctx->driver->judged_ns;
+	work = (double)pool->driver.work_ns;
+	more = taken_from_others_ns(shortage);
+	others = fmax((double)shortage->threads.runnable_ns - runnable, 0);
 	/* it waits for the pool's other threads as long as these have no CPU, at most */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
-	lost = fmax(lost - fmax(fair_part_ns(shortage) - (double)shortage->pool.driver.work_ns, 0),
-		    joined_ns(ctx, shortage));
+	/* less the part of its work that the others do while it has no CPU */
+	lost = fmax(lost - fmax(fair_part_ns(shortage) - work, 0), joined_ns(ctx, shortage));
 	lost = fmax(lost, of_brief_threads_ns(ctx, shortage));
 	/* its own work is no loss; spinning is sampled, so the sum may exceed the rest */
 	lost = fmin(lost, judged - work);
 	return fmax(fmax(lost, fmin(runnable + more, judged - work + more)), 0);
-}
-
-static unsigned job_processes(const struct rules_ctx *ctx)
-{
-	unsigned count = 0;
-
-	FOR_EACH (process, ctx->profile->processes)
-		count += process == ctx->process ||
-			 (!strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process) &&
-			  cpu_share(process) >= JOB_CPU);
-	return count;
 }
 
 unsigned rules_allowed_cpus(const struct rules_ctx *ctx)
@@ -315,34 +301,34 @@ static unsigned busy_threads(const struct process_account *account)
 	uint64_t most_ns = 0;
 	unsigned count = 0;
 
-	for (size_t i = 0; i < account->threads_count; i++)
-		if (account_busy_ns(&account->threads[i]) > most_ns)
-			most_ns = account_busy_ns(&account->threads[i]);
-	for (size_t i = 0; i < account->threads_count; i++)
-		count += most_ns && (double)account_busy_ns(&account->threads[i]) >=
-					    CROWD_LEAST * (double)most_ns;
+	FOR_EACH (thread, account->threads)
+		if (account_busy_ns(thread) > most_ns)
+			most_ns = account_busy_ns(thread);
+	FOR_EACH (thread, account->threads)
+		count +=
+			most_ns && (double)account_busy_ns(thread) >= CROWD_LEAST * (double)most_ns;
 	return count;
 }
 
-static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_sums *threads)
+/* Who had the CPUs for which its threads waited. */
+static void find_shortage(struct shortage *shortage, struct rules_ctx *ctx)
 {
-	struct shortage shortage = {
-		.threads = *threads,
+	*shortage = (struct shortage){
 		.cpus_count = rules_allowed_cpus(ctx),
-		.processes_count = job_processes(ctx),
 		.threads_count = busy_threads(ctx->account),
 		.others_ns = rules_others_cpu_ns(ctx),
 		.steal_ns = ctx->profile->host_steal_ns,
 	};
-
-	if (thread_pool_find(&shortage.pool, ctx->process, ctx->driver->tid))
-		ctx->failed = true;
-	find_cpu_holders(&shortage.holders, ctx);
-	shortage.used_known =
-		shortage.others_ns != PROFILE_ABSENT && shortage.steal_ns != PROFILE_ABSENT;
-	find_culprit(ctx, &shortage);
-	shortage.lost_ns = lost_ns(ctx, &shortage);
-	return shortage;
+	/* ranks, or workers of one kind: processes of one job and name */
+	FOR_EACH (process, ctx->profile->processes)
+		shortage->processes_count +=
+			process == ctx->process ||
+			(!strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process) &&
+			 cpu_share(process) >= JOB_CPU);
+	find_cpu_holders(&shortage->holders, ctx);
+	shortage->used_known =
+		shortage->others_ns != PROFILE_ABSENT && shortage->steal_ns != PROFILE_ABSENT;
+	find_culprit(ctx, shortage);
 }
 
 /* "make (pids 17, 18 and 2 more)", "loader of the same job (pid 17)" */
@@ -391,11 +377,10 @@ void add_who_had_cpus(struct text *text, const struct rules_ctx *ctx)
 static void add_gain(struct text *text, const struct rules_ctx *ctx, double gain_ns)
 {
 	text_printf(text, "%s of each ", as_ns(u64_of(gain_ns)));
-	if (ctx->process->steps.count) {
+	if (ctx->process->steps.count)
 		text_printf(text, "%s step", as_ns(u64_of(rules_unit_ns(ctx))));
-	} else {
+	else
 		text_add(text, "second");
-	}
 }
 
 /* Below this share of all threads' waits, those of the other threads are not mentioned. */
@@ -428,10 +413,9 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 		text_printf(text, "; this machine has %u CPUs", ctx->profile->cpus_count);
 	if (shortage->cpus_count < ctx->profile->cpus_count)
 		text_printf(text, ", of which it may use %u", shortage->cpus_count);
-	if (shortage->used_known) {
-		text_add(text, "; other programs used ");
-		text_printf(text, "%s of CPU time", as_ns(shortage->others_ns));
-	}
+	if (shortage->used_known)
+		text_printf(text, "; other programs used %s of CPU time",
+			    as_ns(shortage->others_ns));
 	if (shortage->used_known && shortage->steal_ns)
 		text_printf(text, ", other virtual machines %s (steal)", as_ns(shortage->steal_ns));
 	add_cpu_holders(text, &shortage->holders);
@@ -451,14 +435,6 @@ static void add_spinning(struct text *text, const struct thread_pool *pool)
 	escape_name(text, pool->runtime);
 	text_printf(text, ") polled for each other in %s of their CPU time",
 		    as_percent(spin / all));
-}
-
-/* "; its other threads run mostly Convoy.update (train.py:258)": threads that are no pool */
-static void add_other_threads(struct text *text, const struct rules_ctx *ctx)
-{
-	struct place place = other_threads_place(ctx->process, ctx->driver->tid);
-
-	location_after(text, "; its other threads run mostly ", place.frame);
 }
 
 /* The threads that compete for CPUs: the pool's working ones, or without a known pool the program's
@@ -483,9 +459,7 @@ static bool has_too_many_threads(const struct rules_ctx *ctx, const struct short
 
 static unsigned threads_wanted(const struct shortage *shortage)
 {
-	unsigned count = shortage->cpus_count / shortage->processes_count;
-
-	return count ? count : 1;
+	return shortage->cpus_count / shortage->processes_count ?: 1;
 }
 
 /* Adds nothing if the pool is not known. */
@@ -512,22 +486,13 @@ static void suggest_threads(struct text *text, const struct rules_ctx *ctx,
 		text_add(text, " And start fewer processes: there are more than CPUs.");
 }
 
-static const char *others_remedy(const struct shortage *shortage)
-{
-	if (is_stolen(shortage))
-		return TRY_DEDICATED_CPUS;
-	return TRY_MOVE_OTHER_PROGRAMS;
-}
-
 static void suggest_for_contention(struct text *text, const struct rules_ctx *ctx,
 				   const struct shortage *shortage)
 {
-	if (is_known(shortage) && shortage->culprit == PROFILE_RIVAL_TRACER) {
-		text_add(text, TRY_RECORD_LESS);
-		return;
-	}
 	if (is_known(shortage) && !is_own(shortage)) {
-		text_add(text, others_remedy(shortage));
+		text_add(text, shortage->culprit == PROFILE_RIVAL_TRACER ? TRY_RECORD_LESS
+			       : is_stolen(shortage)			 ? TRY_DEDICATED_CPUS
+									 : TRY_MOVE_OTHER_PROGRAMS);
 		return;
 	}
 	if (!is_known(shortage))
@@ -651,11 +616,8 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 	add_waiting(&note.evidence, ctx, shortage, note.gain_ns);
 	add_spinning(&note.evidence, &shortage->pool);
 	if (shortage->pool.threads_count < 2 && shortage->culprit == PROFILE_RIVAL_OWN)
-		add_other_threads(&note.evidence, ctx);
-	text_printf(&note.threshold,
-		    "waiting for at least %g %% of runnable time and %g %% of the recording",
-		    ctx->thresholds->cpu_contention_runnable * 100,
-		    ctx->thresholds->cpu_contention_waiting * 100);
+		location_after(&note.evidence, "; its other threads run mostly ",
+			       other_threads_place(ctx->process, ctx->driver->tid).frame);
 	add_gain(&note.headline, ctx, note.gain_ns);
 	if (threads)
 		add_too_many_threads(&note.headline, shortage);
@@ -669,39 +631,28 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		      rules_severity(ctx, note.gain_ns), share, &note);
 }
 
-/* The part, 0 to 1, of such activities' time that is within the steps. */
-static double judged_part(const struct profile_activities *activities,
-			  bool (*is_one)(const struct profile_activity *activity))
-{
-	double all = 0, judged = 0;
-
-	for (size_t i = 0; i < activities->count; i++) {
-		if (!is_one(&activities->list[i]))
-			continue;
-		all += (double)activities->list[i].ns;
-		judged += (double)activity_judged_ns(&activities->list[i]);
-	}
-	return all > 0 ? judged / all : 1;
-}
-
-static bool is_on_cpu(const struct profile_activity *sample)
-{
-	return sample->state == PERFX_SAMPLE_ON_CPU;
-}
-
-static bool is_for_cpu(const struct profile_activity *wait)
-{
-	return wait->reason == PERFX_WAIT_RUNNABLE;
-}
-
 /* Without the time before the first step and, of a process that has ended, after the last. */
 static struct thread_sums judged_threads(const struct profile_process *process)
 {
+	double running = 0, judged_running = 0, waiting = 0, judged_waiting = 0;
 	struct thread_sums sums = sum_threads(process);
 
-	sums.on_cpu_ns = u64_of((double)sums.on_cpu_ns * judged_part(&process->samples, is_on_cpu));
-	sums.runnable_ns =
-		u64_of((double)sums.runnable_ns * judged_part(&process->blocked, is_for_cpu));
+	FOR_EACH_OF (sample, process->samples) {
+		if (sample->state != PERFX_SAMPLE_ON_CPU)
+			continue;
+		running += (double)sample->ns;
+		judged_running += (double)activity_judged_ns(sample);
+	}
+	FOR_EACH_OF (wait, process->blocked) {
+		if (wait->reason != PERFX_WAIT_RUNNABLE)
+			continue;
+		waiting += (double)wait->ns;
+		judged_waiting += (double)activity_judged_ns(wait);
+	}
+	if (running > 0)
+		sums.on_cpu_ns = u64_of((double)sums.on_cpu_ns * judged_running / running);
+	if (waiting > 0)
+		sums.runnable_ns = u64_of((double)sums.runnable_ns * judged_waiting / waiting);
 	return sums;
 }
 
@@ -729,33 +680,27 @@ static double throttled_part(const struct profile_process *p, const struct threa
 	return fmin((double)p->throttled_ns / (double)threads->runnable_ns, 1);
 }
 
-/* The part, 0 to 1, of its threads' waits for a CPU in which no worker that feeds it had that. */
-static double unfed_part(const struct rules_ctx *ctx)
-{
-	struct cpu_holders holders = {0};
-
-	find_cpu_holders(&holders, ctx);
-	return holders.all_ns ? (double)holders.unfed_ns / (double)holders.all_ns : 1;
-}
-
-static void cpu_shortage(struct rules_ctx *ctx)
+static void contention(struct rules_ctx *ctx, struct shortage *shortage)
 {
 	struct thread_sums all = sum_threads(ctx->process), threads = judged_threads(ctx->process);
-	double waited = (double)threads.runnable_ns * (1 - throttled_part(ctx->process, &all)) *
-			unfed_part(ctx);
+	const struct cpu_holders *holders = &shortage->holders;
+	double waited = (double)threads.runnable_ns * (1 - throttled_part(ctx->process, &all));
 	double recorded_ns =
 		(double)ctx->profile->duration_ns - (double)ctx->process->steps.outside_ns;
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns;
-	struct shortage shortage;
 
+	/* what workers that feed it do with a CPU is no loss */
+	if (holders->all_ns)
+		waited *= (double)holders->unfed_ns / (double)holders->all_ns;
 	/* what its children lack is seen in what it waits for */
 	if (!ctx->driver->wall_ns || (rules_is_worker(ctx) && !ctx->process->steps.count) ||
 	    waited < ctx->thresholds->cpu_contention_waiting * recorded_ns ||
 	    waited < ctx->thresholds->cpu_contention_runnable * wanted)
 		return;
-	shortage = find_shortage(ctx, &threads);
-	shortage.lost_ns *= waited / (double)threads.runnable_ns * (1 - rules_mutex_part(ctx));
-	file_shortage(ctx, &shortage);
+	shortage->threads = threads;
+	shortage->lost_ns = lost_ns(ctx, shortage) * waited / (double)threads.runnable_ns *
+			    (1 - rules_mutex_part(ctx));
+	file_shortage(ctx, shortage);
 }
 
 static void add_throttled(struct text *text, const struct profile_process *p, double share)
@@ -769,56 +714,44 @@ static void add_throttled(struct text *text, const struct profile_process *p, do
 			    (unsigned long long)p->throttle_periods_count);
 }
 
-/* The driver's loss to the limit: a higher one would give it all CPUs. */
-static double throttled_gain(struct rules_ctx *ctx)
-{
-	struct thread_sums threads = sum_threads(ctx->process);
-	double part = throttled_part(ctx->process, &threads);
-	struct shortage shortage;
-
-	if (!ctx->driver->wall_ns || part <= 0)
-		return 0;
-	shortage = find_shortage(ctx, &threads);
-	shortage.cpus_count = ctx->profile->cpus_count;
-	return part * lost_ns(ctx, &shortage) / (double)ctx->driver->judged_ns * rules_unit_ns(ctx);
-}
-
-static void suggest_for_throttled(struct text *text, const struct rules_ctx *ctx)
-{
-	uint64_t milli = ctx->process->limits.cpu_limit_milli;
-	unsigned threads = rules_allowed_cpus(ctx);
-
-	text_add(text, TRY_RAISE_CPU_LIMIT);
-	if (milli && milli != PROFILE_ABSENT)
-		text_printf(text, " (it allows %.3g)", (double)milli / 1000);
-	add_setting(text, ctx, ": ", threads, "");
-	text_add(text, ".");
-}
-
-static void cpu_throttled(struct rules_ctx *ctx)
+static void throttled(struct rules_ctx *ctx, struct shortage *shortage)
 {
 	const struct profile_process *p = ctx->process;
-	double share = wall_share(p, p->throttled_ns);
-	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1};
-	bool high = share >= ctx->thresholds->cpu_throttled_high;
+	struct thread_sums threads = sum_threads(p);
+	double share = wall_share(p, p->throttled_ns), part = throttled_part(p, &threads);
+	uint64_t milli = p->limits.cpu_limit_milli;
+	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1, .share = share};
 
 	if (share < ctx->thresholds->cpu_throttled_medium)
 		return;
 	add_throttled(&note.evidence, p, share);
-	suggest_for_throttled(&note.suggestion, ctx);
-	note.share = share;
-	note.gain_ns = throttled_gain(ctx);
+	text_add(&note.suggestion, TRY_RAISE_CPU_LIMIT);
+	if (milli && milli != PROFILE_ABSENT)
+		text_printf(&note.suggestion, " (it allows %.3g)", (double)milli / 1000);
+	add_setting(&note.suggestion, ctx, ": ", rules_allowed_cpus(ctx), "");
+	text_add(&note.suggestion, ".");
+	if (ctx->driver->wall_ns && part > 0) {
+		/* with a higher limit it could use all CPUs */
+		shortage->threads = threads;
+		shortage->cpus_count = ctx->profile->cpus_count;
+		note.gain_ns = part * lost_ns(ctx, shortage) / (double)ctx->driver->judged_ns *
+			       rules_unit_ns(ctx);
+	}
 	if (note.gain_ns > 0) {
 		add_gain(&note.headline, ctx, note.gain_ns);
 		text_add(&note.headline, " is lost: ");
 	}
 	add_throttled(&note.headline, p, share);
-	rules_ctx_add(ctx, "CpuThrottled", high ? FINDING_HIGH : FINDING_MEDIUM, share, &note);
+	rules_ctx_add(ctx, "CpuThrottled", high_if(share >= ctx->thresholds->cpu_throttled_high),
+		      share, &note);
 }
 
 void rules_contention(struct rules_ctx *ctx)
 {
-	cpu_shortage(ctx);
-	if ((double)profile_wall_ns(ctx->process) >= ctx->thresholds->all_wall_ns)
-		cpu_throttled(ctx);
+	struct shortage shortage;
+
+	find_shortage(&shortage, ctx);
+	contention(ctx, &shortage);
+	if (!rules_is_short(ctx))
+		throttled(ctx, &shortage);
 }

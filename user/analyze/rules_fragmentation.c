@@ -53,9 +53,6 @@ static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *m
 	text_printf(&note.evidence, "%s of %s for %s of %s: %s is held and not used",
 		    as_bytes(memory->held_bytes), memory->held, as_bytes(memory->used_bytes),
 		    memory->used, as_percent(share));
-	text_printf(&note.threshold, "at least %s and %g %% unused (medium: %g %%)",
-		    as_bytes(u64_of(thresholds->fragmentation_bytes)),
-		    thresholds->fragmentation_low * 100, thresholds->fragmentation_medium * 100);
 	text_add(&note.suggestion, memory->remedy);
 	rules_ctx_add(ctx, "Fragmentation", medium_if(share >= thresholds->fragmentation_medium),
 		      share, &note);

@@ -498,7 +498,6 @@ static void memory_growth(struct rules_ctx *ctx)
 		add_growing_place(&note, memory);
 	rules_subject(&note, ctx);
 	growth_headline(&note.headline, ctx, &note, bytes_per_s, part);
-	add_growth_threshold(&note.threshold, ctx->thresholds);
 	if (part == RSS_SHMEM)
 		text_add(&note.suggestion, TRY_SHARED_SEGMENTS);
 	else

@@ -174,11 +174,14 @@ void threshold_add_sentence(struct text *into, const char *sentence, const char 
 
 	for (; (open = strchr(sentence, '{')); sentence = strchr(open, '}') + 1) {
 		const struct threshold_row *row;
-		char name[VALUE_MAX];
+		char name[VALUE_MAX], *dot;
 
 		text_add_bytes(into, sentence, (size_t)(open - sentence));
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(open + 1, "}"), open + 1);
-		row = threshold_named(kind, name);
+		dot = strchr(name, '.');
+		if (dot)
+			*dot = '\0';
+		row = dot ? threshold_named(name, dot + 1) : threshold_named(kind, name);
 		assert(row);
 		add_plain(into, threshold_value(thresholds, row), row->unit, true);
 	}

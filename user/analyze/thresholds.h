@@ -46,7 +46,8 @@ const char *threshold_parse(const char *text, enum threshold_unit unit, double *
 /* Adds a value as a file gives it: "25%", "5us"; and as reports show it: "25.0 %", "5.00 µs". */
 void threshold_add_value(struct text *into, double value, enum threshold_unit unit);
 void threshold_add_shown(struct text *into, double value, enum threshold_unit unit);
-/* Adds a sentence in which {NAME} is the value of KIND.NAME: "25 %", "5 µs", "64 MiB", "10000". */
+/* Adds a sentence in which {NAME} is the value of KIND.NAME, and {OTHER.NAME} that of another kind:
+ * "25 %", "5 µs", "64 MiB", "10000". */
 void threshold_add_sentence(struct text *into, const char *sentence, const char *kind,
 			    const struct thresholds *thresholds);
 /* Adds "KIND.NAME = 25%", as a file sets it. */
