@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Functions that the program names while it runs: ranges, and operations of compiled modules. They
- * get their ids here, so that the table of contexts needs no user space; the reader of the rings
- * finds the names in perfx_names.
+ * Functions that the program names while it runs: ranges, and operations of compiled modules. BPF
+ * assigns their ids, so that contexts need no user space; the reader of the rings finds the names
+ * in perfx_names.
  */
 #ifndef PERFX_NAMES_BPF_H
 #define PERFX_NAMES_BPF_H
@@ -43,7 +43,7 @@ static __always_inline void set_text(struct perfx_name_key *name, const char *te
 }
 #define SET_TEXT(name, literal) set_text(name, literal, sizeof(literal))
 
-/* An id for t->name, the table's entry `at`; 0: allocators have no more. */
+/* An id for t->name, entry `at` of the table; 0: no id is left for an allocator. */
 static __always_inline __u32 new_id(const struct thread *t, __u32 at, bool last)
 {
 	__u32 id;
@@ -60,8 +60,8 @@ static __always_inline __u32 new_id(const struct thread *t, __u32 at, bool last)
 	return id < PERFX_ALLOCATOR_OTHER ? id : 0;
 }
 
-/* May the process add a name? The limit keeps a process with endless names from filling the table.
- * A process that reuses another one's index starts with a new share. */
+/* Returns whether the process may add a name: the limit keeps a process with endless names from
+ * filling the table. A process that reuses another one's index starts with a new share. */
 static __always_inline bool reserve_name(const struct thread *t, __u32 limit)
 {
 	__u32 process = t->process, tgid = current_tgid(), used = perfx_next_name;
@@ -80,7 +80,7 @@ static __always_inline bool reserve_name(const struct thread *t, __u32 limit)
 	return true;
 }
 
-/* The id of t->name, made when it is new, unless `limit` names are there. */
+/* The id of t->name, added if it is new; 0: there are `limit` names. */
 static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 {
 	struct perfx_name *name;
@@ -98,21 +98,20 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	id = new_id(t, at, limit == PERFX_MAX_NAMES);
 	if (!id)
 		return 0;
-	/* one call: the compiler copies such a structure byte by byte */
+	/* in one call: the compiler would copy the structure byte by byte */
 	if (bpf_probe_read_kernel(&name->key, sizeof(name->key), &t->name))
 		return 0;
-	name->id = id; /* last: it is complete */
+	name->id = id; /* last: now the entry is complete */
 	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
-		/* another thread was first: that one's is used */
+		/* another thread was first: use its id */
 		known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
 		return known ? *known : 0;
 	}
 	return id;
 }
 
-/* static: what is given to a global function is, to older verifiers, no map's value, and so no key.
- *
- * The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
+/* The id of t->name, or of "(other)" without room; 0: no room for that either. static: older
+ * verifiers do not accept an argument of a global function as a map value, and so not as a key. */
 static __noinline int name_id(struct thread *t)
 {
 	__u32 id;
@@ -130,14 +129,14 @@ static __noinline int name_id(struct thread *t)
 /*
  * Objects by which calls of one function are distinguished (perfx_config.h: struct perfx_object).
  *
- * An object is known by its address and the hash of its head, so one that is made at the address of
- * one that is gone is another. Objects whose operation and module have equal names (a function
- * compiled for several shapes) are one function: the hash of the names finds its id.
+ * An object is identified by its address and the hash of its head, which distinguishes it from an
+ * earlier object at that address. Objects whose operation and module have equal names (a function
+ * compiled for several shapes) are one function, whose id is found by the hash of the names.
  */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10); /* some 800 objects between two looks */
+	__uint(max_entries, 256 << 10); /* some 800 objects between two reads */
 } perfx_new_objects SEC(".maps");
 
 struct {
@@ -160,11 +159,11 @@ struct {
 volatile __u32 perfx_next_function = 1;
 volatile __u32 perfx_next_object_cost = 1;
 
-/* In an object's head, words. */
+/* Offsets in an object's head, in words. */
 #define OBJECT_OPERATION 2 /* std::string: pointer, length */
 #define OBJECT_MODULE	 6
 
-/* A std::string's text, cut to the room there is. False: it is none. */
+/* Copies a std::string, as much as fits. False: it is not one. */
 static __always_inline bool read_name(char *to, __u64 pointer, __u64 length)
 {
 	__u32 bytes;
@@ -173,14 +172,14 @@ static __always_inline bool read_name(char *to, __u64 pointer, __u64 length)
 	if (!length || length > PERFX_RECORD_MAX)
 		return false;
 	bytes = length < PERFX_OBJECT_TEXT ? length : PERFX_OBJECT_TEXT - 1;
-	barrier_var(bytes); /* the compiler knows its range, the verifier does not */
+	barrier_var(bytes); /* the compiler would drop the mask, which the verifier needs */
 	if (!bpf_probe_read_user(to, bytes & (PERFX_OBJECT_TEXT - 1), (void *)pointer))
 		return true;
 	counter_add(PERFX_COUNTER_READ_FAULTS, 1);
 	return false;
 }
 
-/* The function of an operation of these names; *is_new: it had none. 0: there are too many. */
+/* The function of an operation with these names; *is_new: it is new. 0: too many. */
 static __always_inline __u32 function_of_names(const struct perfx_object_record *record,
 					       __u32 *is_new)
 {
@@ -206,7 +205,7 @@ static __always_inline __u32 function_of_names(const struct perfx_object_record 
 	return 0;
 }
 
-/* The function that the module was compiled from, by its name. */
+/* The function from which the module was compiled, by its name. */
 static __always_inline __u32 owner_of_module(struct thread *t, const char *module)
 {
 	__builtin_memset(&t->name, 0, sizeof(t->name));
@@ -215,7 +214,7 @@ static __always_inline __u32 owner_of_module(struct thread *t, const char *modul
 	return name_id(t);
 }
 
-/* Fills record and t->object. False: it is not to be emitted. */
+/* Fills record and t->object. False: do not emit it. */
 static __always_inline bool describe_object(struct thread *t, struct perfx_object_record *record,
 					    const struct perfx_object_key *key, __u32 runner)
 {
@@ -264,9 +263,9 @@ static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, 
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
-	/* a copy: kernels before 6.2 take a map's value from the stack or from a map alone */
+	/* a copy: kernels before 6.2 accept a map value only from the stack or from a map */
 	object = t->object;
-	/* in the table before it is emitted, because user space writes its cost back */
+	/* stored before it is emitted, because user space writes its cost there */
 	if (bpf_map_update_elem(&perfx_objects, &key, &object, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_objects, &key);
 		t->object.function = 0;
@@ -285,8 +284,8 @@ static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, 
 	return 0;
 }
 
-/* What is known of the object at `address` goes to the current thread's t->object; function 0:
- * nothing is. Looks for the thread itself: see name_id. */
+/* Copies the object at `address` to the current thread's t->object; function 0: unknown. Finds the
+ * thread itself because of older verifiers: see name_id. */
 __noinline int find_object(__u64 address, __u32 runner)
 {
 	struct thread *t =

@@ -25,7 +25,7 @@ volatile __u32 perfx_unwind_drops = 0;
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	/* dead until it has an index: one for which there is no room takes none */
+	/* dead until it has an index, so that a process without room reserves none */
 	struct perfx_traced_process *traced, *born, none = {.dead = 1};
 	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid, process;
 
@@ -46,7 +46,7 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 		return 0;
 	}
 	born->process = born->born = process;
-	/* vfork: until it executes something, it works in its parent's memory */
+	/* vfork: until exec the child uses its parent's memory */
 	born->memory_process = BPF_CORE_READ(child, mm) == BPF_CORE_READ(parent, mm)
 				       ? traced->memory_process
 				       : process;
@@ -66,7 +66,7 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 
 #define DEVICE_MINOR_BITS 20 /* of the kernel's dev_t */
 
-/* A pointer as a number: read from the stack, for the verifier allows little arithmetic on those to
+/* A pointer as a number, read from the stack: the verifier allows little arithmetic on pointers to
  * maps and their elements. */
 static __always_inline __u64 address_of(const void *pointer)
 {
@@ -77,8 +77,8 @@ static __always_inline __u64 address_of(const void *pointer)
 }
 
 struct percpu_sum {
-	__u64 counters; /* address that each CPU's offset is added to */
-	__u64 elements; /* likewise, of an element of perfx_counters */
+	__u64 counters; /* address to which each CPU's offset is added */
+	__u64 elements; /* the same for an element of perfx_counters */
 	__s64 sum;
 };
 
@@ -97,9 +97,9 @@ static long percpu_sum_step(__u32 cpu, void *ctx)
 	return 0;
 }
 
-/* The address to which the kernel adds a CPU's offset for that CPU's elements of perfx_counters:
- * with it an element tells that offset. (The kernel's __per_cpu_offset is not to be had without
- * CONFIG_KALLSYMS_ALL, and libbpf reads all of /proc/kallsyms for it.) */
+/* The address to which the kernel adds a CPU's offset for its elements of perfx_counters: the
+ * difference to an element is that offset. (The kernel's __per_cpu_offset needs
+ * CONFIG_KALLSYMS_ALL, and libbpf would read all of /proc/kallsyms for it.) */
 static __always_inline __u64 counters_base(void)
 {
 	const struct bpf_array *array = (const void *)address_of(&perfx_counters);
@@ -107,7 +107,7 @@ static __always_inline __u64 counters_base(void)
 	return (__u64)BPF_CORE_READ(array, pptrs[0]);
 }
 
-/* As the kernel's percpu_counter_sum: what CPUs have not added yet may be megabytes. */
+/* As the kernel's percpu_counter_sum: the parts that CPUs have not added yet may be megabytes. */
 static __noinline __u64 percpu_sum(const struct percpu_counter *counter)
 {
 	struct percpu_sum sum = {.counters = (__u64)BPF_CORE_READ(counter, counters),
@@ -124,10 +124,10 @@ static __noinline __u64 percpu_sum(const struct percpu_counter *counter)
 #define MM_ANON_PAGES  1
 #define MM_SHMEM_PAGES 3
 
-/* A helper reads the pointers in task_struct: for each direct read the verifier searches all types
- * of the kernel by name, which takes 4 ms. */
+/* Pointers in task_struct are read with a helper: for each direct read the verifier searches all
+ * types of the kernel by name, which takes 4 ms. */
 
-/* Before Linux 6.16 the memory is gone by now. */
+/* Before Linux 6.16 the mm is gone at this point. */
 static __always_inline void set_memory(struct perfx_exit *record, struct task_struct *task)
 {
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
@@ -152,7 +152,8 @@ struct thread_record {
 	char comm[16];
 };
 
-/* Threads may come and go by the thousand: half of the ring is left to processes. */
+/* Threads use at most half of the ring, because thousands may start and end; the rest is for
+ * processes. */
 #define CONTROL_RING_HALF (PERFX_CONTROL_RING_BYTES / 2)
 
 /* The CPU time of a thread so far, as in /proc/PID/task/TID/schedstat. */
@@ -196,8 +197,8 @@ static __always_inline int emit_exit(struct task_struct *task,
 	record->pid = task->tgid;
 	record->status = task->exit_code;
 	record->flags = PERFX_EXIT_USAGE;
-	/* threads that are gone have been added up in signal; the last one and a leader that waits
-	 * for it have not */
+	/* signal has the sums of threads that have ended, but not the last one's and not those of a
+	 * leader that waits for it */
 	record->runtime_ns = BPF_CORE_READ(signal, sum_sched_runtime) + task->se.sum_exec_runtime;
 	record->user_tick_ns = BPF_CORE_READ(signal, utime) + task->utime;
 	record->system_tick_ns = BPF_CORE_READ(signal, stime) + task->stime;
@@ -221,7 +222,7 @@ static __always_inline int emit_exit(struct task_struct *task,
 	return 0;
 }
 
-/* Nothing of the process is recorded from now on. */
+/* Stops tracing a process that has ended. */
 static __always_inline void end_process(struct task_struct *task,
 					struct perfx_traced_process *traced)
 {
@@ -235,7 +236,7 @@ static __always_inline void end_process(struct task_struct *task,
 	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
 }
 
-/* A thread that is not the main one takes over its pid: old_pid is what it had until then. */
+/* A thread other than the main one takes over the main thread's id; old_pid: its previous id. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 {
@@ -282,7 +283,8 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	return 0;
 }
 
-/* The entry goes here and not when user space reads of it: the pid may have a new owner by then. */
+/* Deletes the entry of a process at its end: when user space reads the record, the pid may be in
+ * use again. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_exit, struct task_struct *task)
 {
@@ -291,8 +293,8 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 
 	if (traced && is_recording())
 		emit_thread(task, traced->process, 'X', PERFX_THREAD_ENDED);
-	/* live has been counted down already: 0 is the last thread. Two that leave at once may both
-	 * see that. */
+	/* live has been decremented: 0 is the last thread. Two threads that exit at once may both
+	 * read 0. */
 	if (!traced || BPF_CORE_READ(task, signal, live.counter) != 0 ||
 	    __sync_lock_test_and_set(&traced->dead, 1))
 		return 0;
@@ -313,7 +315,7 @@ static __always_inline struct perfx_traced_process *socket_owner(struct sock *sk
 	return traced_process_of(current_tgid());
 }
 
-/* Both tracepoints: kernel 6.3. */
+/* Both tracepoints exist since Linux 6.3. */
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(perfx_on_send, struct sock *sk, int bytes, int flags)
 {

@@ -3,19 +3,20 @@
  * Python frames of a thread, read from the interpreter's structures: user space provides their
  * layout in a process (user/cpython/, perfx_python.h).
  *
- * The thread state is found in the interpreter's list of them, by the address of the thread's
- * control block, which Python takes as its thread_id. (_Py_tss_tstate would be NULL while the GIL
- * is released: in all that is interesting here.) It is kept, and verified whenever it is used.
+ * The thread state is found in the interpreter's list of states, by the address of the thread's
+ * control block, which Python uses as its thread_id. (_Py_tss_tstate is NULL while the GIL is
+ * released, as in most calls of interest here.) The state is cached, and verified at each use.
  *
  * A process with subinterpreters is searched anew each time: a thread that runs one has a state in
  * it beside its state in the main interpreter, whose frames are further out on the same native
- * stack. An interpreter is listed before those that were there when it was made, so the states are
- * listed from the innermost to the outermost. Up to 3.11 a state has the thread_id of the thread
- * that made it, but any thread may run it: the CFrame lies on the stack of the one that does.
- * Before 3.10 there is none, and only the main interpreter is searched.
+ * stack. New interpreters are listed first, so the states come innermost first. Up to 3.11 a state
+ * has the thread_id of the thread that created it, but any thread may run it: the CFrame lies on
+ * the stack of the thread that does. Before 3.10 there is no CFrame, and only the main interpreter
+ * is searched.
  *
- * The frames of one native frame of the interpreter's function are a group, in one slot the group's
- * entry: an address in that native frame. So a walk of the native stack knows where they belong.
+ * The Python frames that one native frame of the interpreter's function runs form a group. The
+ * group's first slot is its entry: an address in that native frame, by which the walk of the native
+ * stack merges both.
  */
 #ifndef PERFX_PYTHON_BPF_H
 #define PERFX_PYTHON_BPF_H
@@ -23,10 +24,10 @@
 #include "perfx.bpf.h"
 #include "perfx_python.h"
 
-/* Times that Python has been found in a process; 0: nothing is looked up. */
+/* Number of processes in which Python has been found; 0: skip all of this. */
 extern volatile __u32 perfx_pythons_count;
 
-/* By tgid; a forked child has its parent's from its first instruction. */
+/* By tgid. A forked child has its parent's layout from its first instruction. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -36,70 +37,71 @@ struct {
 } perfx_pythons __weak SEC(".maps");
 
 enum python_stage {
-	PYTHON_RUNTIME, /* the first interpreter and the main one */
+	PYTHON_RUNTIME, /* reads the first interpreter and the main one */
 	PYTHON_INTERPRETER,
 	PYTHON_HEAD, /* of the list of its thread states */
-	PYTHON_ID,   /* of one in it */
+	PYTHON_ID,   /* of a state in the list */
 	PYTHON_NEXT,
-	PYTHON_STATE, /* does the thread state that is known belong to the thread? */
+	PYTHON_STATE, /* reads a thread state and checks that it is the thread's */
 	PYTHON_INNERMOST,
 	PYTHON_FRAME,
 };
 
 /*
- * What was read of a thread's memory: frames, and behind them what is read for itself. Since 3.11 a
- * function's frame lies behind its caller's, so one read has some of them.
+ * Memory read from a thread: a piece with frames, followed by single reads. Since 3.11 a function's
+ * frame lies above its caller's, so one read covers several frames.
  */
 #define PYTHON_PIECE_WORDS 96
 #define PYTHON_PIECE_BYTES (8 * PYTHON_PIECE_WORDS)
 #define PYTHON_WORDS	   (PYTHON_PIECE_WORDS + PERFX_PYTHON_WORDS) /* a power of two */
 
 struct python_memory {
-	__u64 piece;	   /* address of the frames, */
-	__u32 piece_bytes; /* and their size */
-	__u32 at;	   /* index of what was wanted */
+	__u64 piece;	   /* address of the piece */
+	__u32 piece_bytes; /* and its size */
+	__u32 at;	   /* index of the requested words */
 	__u64 words[PYTHON_WORDS];
 	__u64 code[PERFX_PYTHON_CODE_WORDS]; /* of the frame's code object, and of its names */
-	/* Its name, and the string that is read. They are here, and a compiler barrier keeps them
-	 * here, because the kernel allows 512 bytes of stack for a whole chain of calls. */
+	/* Addresses of its name and of the string being read. Not on the stack, where the kernel
+	 * allows 512 bytes for a whole chain of calls; a compiler barrier keeps them here. */
 	__u64 code_name, string;
 };
 
-/* A walk of a thread's Python frames. Each step needs some memory that was read for it. */
+/* A walk of a thread's Python frames. Each step processes the memory that the last one requested.
+ */
 struct python_walk {
 	__u64 thread_id;
 	__u64 sp;	/* of the thread, in user space */
 	__u64 state;	/* address of the thread state */
-	__u64 newest;	/* thread state of the process, when this thread had none */
-	__u64 asked_ns; /* and when that was */
+	__u64 newest;	/* newest thread state of the process when this thread had none, */
+	__u64 asked_ns; /* and the time of that search */
 	__u64 interpreter;
 	__u64 frame, cframe;
 	__u64 eval_start, eval_end;
-	__u64 wanted;
-	__u64 last; /* frame that was taken; 0: none */
+	__u64 wanted; /* address to read */
+	__u64 last;   /* last frame added; 0: none */
 	__u32 wanted_bytes;
 	__u32 stage;
 	__u32 count;
 	__u32 merged;
 	__u32 group; /* slot of its entry */
-	__u32 max;   /* frames that are asked for */
+	__u32 max;   /* frames to find */
 	/* offset in an entry of the address of the next one; 0: none, slots have all entries */
 	__u32 entry_previous;
-	__u32 code; /* python_code() of the frame that was read */
-	__u32 many; /* there are subinterpreters */
+	__u32 code; /* python_code() of the frame just read */
+	__u32 many; /* the process has subinterpreters */
 	__u32 pad;
-	__u64 entry;	  /* of the next group; 0: its slot has it */
-	__u64 codes_hash; /* of all of them */
+	__u64 entry;	  /* of the next group; 0: it is in the group's slot */
+	__u64 codes_hash; /* over all of codes */
 	/* groups: an entry, then frames (PERFX_FRAME_PYTHON) */
 	__u64 slots[PERFX_STACK_FRAMES_MAX];
 	__u32 codes[PERFX_STACK_FRAMES_MAX]; /* python_code() of each frame in slots */
 };
 
-/* What is known of a thread, and the walk of python_caller. Programs may interrupt each other: what
- * is known is verified before it is believed. */
+/* Cached state of a thread, and the walk of python_caller. Programs may interrupt each other, so
+ * the cache is verified before use. */
 struct python_thread {
 	__u64 state, newest, asked_ns; /* as in python_walk */
-	__u32 count;		       /* perfx_pythons_count by when the layout was looked up */
+	__u32 count;		       /* perfx_pythons_count at the lookup of the layout */
 	__u32 pad;
 	struct perfx_python_layout layout; /* version 0: the process has no Python */
 	struct python_memory memory;
@@ -118,7 +120,7 @@ static __always_inline const struct perfx_python_layout *python_of(__u32 tgid)
 	return perfx_pythons_count ? bpf_map_lookup_elem(&perfx_pythons, &tgid) : NULL;
 }
 
-/* It shares what its parent has. */
+/* Gives a forked child its parent's layout. */
 static __always_inline void python_fork(__u32 parent, __u32 child)
 {
 	const struct perfx_python_layout *python = python_of(parent);
@@ -127,15 +129,15 @@ static __always_inline void python_fork(__u32 parent, __u32 child)
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-/* It has ended, or is another program now. */
+/* Drops the layout of a process that has ended or called exec. */
 static __always_inline void python_forget(__u32 tgid)
 {
 	if (perfx_pythons_count)
 		bpf_map_delete_elem(&perfx_pythons, &tgid);
 }
 
-/* Reads memory of a task, as bpf_probe_read_user does of the current one; which of them is known
- * when this is compiled. */
+/* Reads memory of a task, as bpf_probe_read_user does of the current task. A constant at each call.
+ */
 typedef long memory_reader(void *to, __u32 bytes, __u64 from, void *ctx);
 
 static __always_inline long read_current(void *to, __u32 bytes, __u64 from, void *ctx)
@@ -143,7 +145,7 @@ static __always_inline long read_current(void *to, __u32 bytes, __u64 from, void
 	return bpf_probe_read_user(to, bytes, (const void *)from);
 }
 
-/* What pthread_self() is in the thread. */
+/* pthread_self() of the thread. */
 static __always_inline __u64 thread_id_of(const struct task_struct *task)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -158,10 +160,11 @@ static __always_inline __u64 user_sp(struct task_struct *task)
 	return PT_REGS_SP((struct pt_regs *)bpf_task_pt_regs(task));
 }
 
-/* A thread without a state may have made one, which was not the process's newest any more. */
+/* A thread without a state is searched again after this time: it may have created one that is not
+ * the process's newest any more. */
 #define PYTHON_ASK_NS 100000000ull
 
-static __always_inline int python_want(struct python_walk *w, __u32 stage, __u64 address)
+static __always_inline int python_request(struct python_walk *w, __u32 stage, __u64 address)
 {
 	w->stage = stage;
 	w->wanted = address;
@@ -169,7 +172,7 @@ static __always_inline int python_want(struct python_walk *w, __u32 stage, __u64
 	return address >= sizeof(__u64) * PERFX_PYTHON_WORDS;
 }
 
-/* A thread state is read from where it points to its frames up to its thread_id. */
+/* A thread state is read from its pointer to frames up to its thread_id. */
 static __always_inline __u32 state_from(const struct perfx_python_layout *python)
 {
 	return python->thread_frame ? python->thread_frame : python->thread_cframe;
@@ -180,16 +183,16 @@ static __always_inline __u32 state_bytes(const struct perfx_python_layout *pytho
 	return python->thread_id + sizeof(__u64) - state_from(python);
 }
 
-static __always_inline int python_want_state(struct python_walk *w,
-					     const struct perfx_python_layout *python)
+static __always_inline int python_request_state(struct python_walk *w,
+						const struct perfx_python_layout *python)
 {
-	if (!python_want(w, PYTHON_STATE, w->state + state_from(python)))
+	if (!python_request(w, PYTHON_STATE, w->state + state_from(python)))
 		return 0;
 	w->wanted_bytes = state_bytes(python);
 	return 1;
 }
 
-/* The word at an offset in what was wanted. */
+/* The word at an offset in the requested memory. */
 static __always_inline __u64 word_of(const struct python_memory *memory, __u32 offset)
 {
 	return memory->words[(memory->at + offset / 8) & (PYTHON_WORDS - 1)];
@@ -200,45 +203,45 @@ static __always_inline __u8 byte_of(const struct python_memory *memory, __u32 of
 	return word_of(memory, offset) >> (offset & 7) * 8;
 }
 
-static __always_inline int python_want_runtime(struct python_walk *w,
-					       const struct perfx_python_layout *python)
+static __always_inline int python_request_runtime(struct python_walk *w,
+						  const struct perfx_python_layout *python)
 {
-	if (!python_want(w, PYTHON_RUNTIME, python->interpreters))
+	if (!python_request(w, PYTHON_RUNTIME, python->interpreters))
 		return 0;
 	w->wanted_bytes = 2 * sizeof(__u64);
 	return 1;
 }
 
-/* Is it known which thread runs a subinterpreter? */
+/* Returns whether the thread that runs a subinterpreter can be found. */
 static __always_inline bool knows_runners(const struct perfx_python_layout *python)
 {
 	return python->entry != PERFX_PYTHON_ENTRY_CODE;
 }
 
-/* With one interpreter the state that is known is the thread's only one. */
-static __always_inline int python_take_runtime(struct python_walk *w,
-					       const struct python_memory *memory,
-					       const struct perfx_python_layout *python)
+/* With one interpreter the cached state is the thread's only one. */
+static __always_inline int python_got_runtime(struct python_walk *w,
+					      const struct python_memory *memory,
+					      const struct perfx_python_layout *python)
 {
 	__u64 main = word_of(memory, sizeof(__u64));
 
 	w->interpreter = knows_runners(python) ? word_of(memory, 0) : main;
 	w->many = w->interpreter != main;
 	if (w->state && !w->many)
-		return python_want_state(w, python);
+		return python_request_state(w, python);
 	w->state = 0;
 	return w->interpreter &&
-	       python_want(w, PYTHON_HEAD, w->interpreter + python->interpreter_threads);
+	       python_request(w, PYTHON_HEAD, w->interpreter + python->interpreter_threads);
 }
 
-static __always_inline int python_want_next(struct python_walk *w,
-					    const struct perfx_python_layout *python)
+static __always_inline int python_request_next(struct python_walk *w,
+					       const struct perfx_python_layout *python)
 {
-	return python_want(w, PYTHON_NEXT, w->state + python->thread_next);
+	return python_request(w, PYTHON_NEXT, w->state + python->thread_next);
 }
 
-/* The list of thread states, of all interpreters. It grows at its head: where that is the same as
- * when the thread had no state, it has none now. */
+/* Steps through the thread states of all interpreters. The list grows at its head: if the head is
+ * the same as at the last search, a thread without a state has none now. */
 static __always_inline int python_step_threads(struct python_walk *w,
 					       const struct python_memory *memory,
 					       const struct perfx_python_layout *python)
@@ -248,7 +251,7 @@ static __always_inline int python_step_threads(struct python_walk *w,
 	switch (w->stage) {
 	case PYTHON_INTERPRETER:
 		w->interpreter = word;
-		return word && python_want(w, PYTHON_HEAD, word + python->interpreter_threads);
+		return word && python_request(w, PYTHON_HEAD, word + python->interpreter_threads);
 	case PYTHON_HEAD:
 		if (w->many || w->state)
 			break;
@@ -260,21 +263,21 @@ static __always_inline int python_step_threads(struct python_walk *w,
 		break;
 	case PYTHON_ID:
 		if (word == w->thread_id)
-			return python_want_state(w, python);
-		return python_want_next(w, python);
+			return python_request_state(w, python);
+		return python_request_next(w, python);
 	}
-	/* the list's next, or the next interpreter's */
+	/* the next state of the list, or the next interpreter */
 	if (!word) {
 		word = w->interpreter;
-		return python_want(w, PYTHON_INTERPRETER, word + python->interpreter_next);
+		return python_request(w, PYTHON_INTERPRETER, word + python->interpreter_next);
 	}
 	w->state = word;
 	if (w->many)
-		return python_want_state(w, python);
-	return python_want(w, PYTHON_ID, word + python->thread_id);
+		return python_request_state(w, python);
+	return python_request(w, PYTHON_ID, word + python->thread_id);
 }
 
-/* Does a frame run code? Entries do not. */
+/* Returns whether a frame runs code; entries do not. */
 static __always_inline bool runs_code(const struct python_memory *memory,
 				      const struct perfx_python_layout *python)
 {
@@ -282,11 +285,11 @@ static __always_inline bool runs_code(const struct python_memory *memory,
 	       byte_of(memory, python->frame_entry) < PERFX_PYTHON_OWNER_SHIM;
 }
 
-/* The frame as records have it; 0: it is damaged. */
+/* A frame as encoded in records; 0: damaged. */
 static __always_inline __u64 encoded_frame(const struct python_memory *memory,
 					   const struct perfx_python_layout *python)
 {
-	/* the lowest bits of a reference are marks */
+	/* the lowest bits of a reference are tags */
 	__u64 code = word_of(memory, python->frame_code) & ~7ull;
 	__s64 at = word_of(memory, python->frame_instruction);
 
@@ -296,7 +299,7 @@ static __always_inline __u64 encoded_frame(const struct python_memory *memory,
 		at = (__s64)(at - code - python->code_first);
 	else
 		at = (__s64)(__s32)at * python->index_bytes;
-	/* before its first instruction */
+	/* negative before its first instruction */
 	if (at < 0)
 		at = 0;
 	return PERFX_FRAME_PYTHON | code >> 4 << 20 | ((__u64)at / 2 & 0xfffff);
@@ -308,7 +311,7 @@ static __always_inline bool has_cframes(const struct perfx_python_layout *python
 	       python->entry == PERFX_PYTHON_ENTRY_CFRAME_EACH;
 }
 
-static __always_inline void python_put(struct python_walk *w, __u64 slot)
+static __always_inline void python_add(struct python_walk *w, __u64 slot)
 {
 	__u32 at = w->count;
 
@@ -320,8 +323,8 @@ static __always_inline void python_put(struct python_walk *w, __u64 slot)
 	w->count = at + 1;
 }
 
-/* Opens a group, where the last one has no frames takes that; entry 0: found later, in a frame or
- * by the walk of the native stack. */
+/* Opens a group, or reuses the last one if it has no frames. entry 0: found later, in a frame or by
+ * the walk of the native stack. */
 static __always_inline void python_open(struct python_walk *w, __u64 entry)
 {
 	if (w->count && w->group == w->count - 1) {
@@ -329,10 +332,10 @@ static __always_inline void python_open(struct python_walk *w, __u64 entry)
 		return;
 	}
 	w->group = w->count;
-	python_put(w, entry);
+	python_add(w, entry);
 }
 
-/* Does the frame that was read end its group? */
+/* Returns whether the frame just read ends its group. */
 static __always_inline bool ends_group(const struct python_memory *memory,
 				       const struct perfx_python_layout *python)
 {
@@ -341,24 +344,24 @@ static __always_inline bool ends_group(const struct python_memory *memory,
 	return python->entry != PERFX_PYTHON_ENTRY_SHIM || !runs_code(memory, python);
 }
 
-/* Behind a state's last frame come those of the thread's next state. */
-static __always_inline int python_want_frame(struct python_walk *w,
-					     const struct perfx_python_layout *python)
+/* Requests the next frame; after a state's last frame, the thread's next state. */
+static __always_inline int python_request_frame(struct python_walk *w,
+						const struct perfx_python_layout *python)
 {
 	if (w->count >= w->max)
 		return 0;
 	if (!w->frame && w->many)
-		return python_want_next(w, python);
-	if (!python_want(w, PYTHON_FRAME, w->frame))
+		return python_request_next(w, python);
+	if (!python_request(w, PYTHON_FRAME, w->frame))
 		return 0;
 	w->wanted_bytes = python->frame_bytes;
 	return 1;
 }
 
-/* Takes the frame that was read, and goes on with the one that called it. */
-static __always_inline int python_take_frame(struct python_walk *w,
-					     const struct python_memory *memory,
-					     const struct perfx_python_layout *python)
+/* Adds the frame just read, and requests its caller. */
+static __always_inline int python_got_frame(struct python_walk *w,
+					    const struct python_memory *memory,
+					    const struct perfx_python_layout *python)
 {
 	bool is_last = ends_group(memory, python);
 	__u64 encoded;
@@ -367,28 +370,28 @@ static __always_inline int python_take_frame(struct python_walk *w,
 		w->last = w->frame;
 		encoded = encoded_frame(memory, python);
 		if (encoded)
-			python_put(w, encoded);
+			python_add(w, encoded);
 	} else {
 		w->slots[w->group & (PERFX_STACK_FRAMES_MAX - 1)] = w->frame;
 	}
 	w->frame = word_of(memory, python->frame_back);
 	if (is_last)
 		python_open(w, 0);
-	return python_want_frame(w, python);
+	return python_request_frame(w, python);
 }
 
-static __always_inline int python_take_innermost(struct python_walk *w,
-						 const struct perfx_python_layout *python,
-						 __u64 frame)
+static __always_inline int python_got_innermost(struct python_walk *w,
+						const struct perfx_python_layout *python,
+						__u64 frame)
 {
 	w->frame = frame;
 	if (frame || !w->many)
 		python_open(w, has_cframes(python) ? w->cframe : 0);
-	return python_want_frame(w, python);
+	return python_request_frame(w, python);
 }
 
-/* Is a state that of the thread? Its stack ends below its control block; nothing is mapped behind
- * the main thread's. */
+/* Returns whether a state is the thread's: its CFrame is on the thread's stack, which ends below
+ * the control block; nothing is mapped above the main thread's stack. */
 static __always_inline bool is_state_of(const struct python_walk *w,
 					const struct perfx_python_layout *python, __u64 thread_id)
 {
@@ -399,26 +402,26 @@ static __always_inline bool is_state_of(const struct python_walk *w,
 	return thread_id == w->thread_id;
 }
 
-/* A thread state that was known may have become another thread's. */
-static __always_inline int python_take_state(struct python_walk *w,
-					     const struct python_memory *memory,
-					     const struct perfx_python_layout *python)
+/* Checks a thread state: a cached one may now be another thread's. */
+static __always_inline int python_got_state(struct python_walk *w,
+					    const struct python_memory *memory,
+					    const struct perfx_python_layout *python)
 {
 	__u32 from = state_from(python);
 
 	w->cframe = python->thread_cframe ? word_of(memory, python->thread_cframe - from) : 0;
 	if (!is_state_of(w, python, word_of(memory, python->thread_id - from))) {
 		if (w->many)
-			return python_want_next(w, python);
+			return python_request_next(w, python);
 		w->state = w->newest = 0;
-		return python_want(w, PYTHON_INTERPRETER, python->interpreters);
+		return python_request(w, PYTHON_INTERPRETER, python->interpreters);
 	}
 	if (!python->thread_frame)
-		return python_want(w, PYTHON_INNERMOST, w->cframe + python->cframe_frame);
-	return python_take_innermost(w, python, word_of(memory, 0));
+		return python_request(w, PYTHON_INNERMOST, w->cframe + python->cframe_frame);
+	return python_got_innermost(w, python, word_of(memory, 0));
 }
 
-/* One step with what was read; false: there is nothing more to be read. */
+/* Processes the memory just read; 0: the walk has ended. */
 __weak __noinline int python_step(struct python_walk *w, const struct python_memory *memory,
 				  const struct perfx_python_layout *python)
 {
@@ -426,13 +429,13 @@ __weak __noinline int python_step(struct python_walk *w, const struct python_mem
 		return 0;
 	switch (w->stage) {
 	case PYTHON_FRAME:
-		return python_take_frame(w, memory, python);
+		return python_got_frame(w, memory, python);
 	case PYTHON_STATE:
-		return python_take_state(w, memory, python);
+		return python_got_state(w, memory, python);
 	case PYTHON_INNERMOST:
-		return python_take_innermost(w, python, word_of(memory, 0));
+		return python_got_innermost(w, python, word_of(memory, 0));
 	case PYTHON_RUNTIME:
-		return python_take_runtime(w, memory, python);
+		return python_got_runtime(w, memory, python);
 	}
 	return python_step_threads(w, memory, python);
 }
@@ -444,7 +447,7 @@ static __always_inline __u64 python_mix_words(struct python_memory *memory, __u6
 	return hash;
 }
 
-/* The length and the end of the text of the string at memory->string. */
+/* Adds the length and the end of the string at memory->string to a hash. */
 static __always_inline __u64 python_mix_string(struct python_memory *memory,
 					       const struct perfx_python_layout *python,
 					       memory_reader *read, void *ctx, __u64 hash)
@@ -469,9 +472,9 @@ static __always_inline __u64 python_mix_string(struct python_memory *memory,
 	return python_mix_words(memory, hash, PERFX_PYTHON_TEXT_WORDS);
 }
 
-/* Identifies a code object: another one at the same address has another number. Addresses are used
- * again as soon as a module, a closure or generated code is freed. code_identity() in
- * user/cpython/code.c computes the same number. */
+/* A number that distinguishes code objects at the same address, which is reused as soon as a
+ * module, a closure or generated code is freed. code_identity() in user/cpython/code.c computes the
+ * same. */
 static __always_inline __u64 python_code(struct python_memory *memory,
 					 const struct perfx_python_layout *python,
 					 memory_reader *read, void *ctx)
@@ -481,7 +484,7 @@ static __always_inline __u64 python_code(struct python_memory *memory,
 
 	for (__u32 i = 0; i < PERFX_PYTHON_CODE_WORDS; i++)
 		memory->code[i] = 0;
-	/* two comparisons: before Linux 6.13 the verifier loses what a single one tells */
+	/* two comparisons: before Linux 6.13 the verifier forgets the result of a combined one */
 	if (!bytes)
 		return 0;
 	barrier_var(bytes);
@@ -501,21 +504,21 @@ static __always_inline __u64 python_code(struct python_memory *memory,
 	return hash ^ hash >> 32;
 }
 
-/* Threads of the process that are looked through, and frames. */
+/* Bound on the steps through threads and frames. */
 #define PYTHON_STEPS_MAX 1024
 
 struct python_run {
 	struct python_walk *walk;
 	struct python_memory *memory;
 	const struct perfx_python_layout *python;
-	void *ctx; /* the reader's */
+	void *ctx; /* of the reader */
 };
 
-/* A frame further than that from the one it called is by itself: an entry's, a generator's. */
+/* A frame further from the one it called is allocated separately: an entry's, a generator's. */
 #define PYTHON_NEAR_BYTES 65536
 
-/* Reads the frame that is wanted with what lies below it, as far as that is in its page: the one
- * before may not be mapped. Returns whether it did. */
+/* Reads the requested frame together with the memory below it in the same page: the page before may
+ * not be mapped. Returns whether it did. */
 static __always_inline bool python_read_piece(const struct python_run *run, memory_reader *read)
 {
 	const struct python_walk *w = run->walk;
@@ -535,7 +538,7 @@ static __always_inline bool python_read_piece(const struct python_run *run, memo
 	return true;
 }
 
-/* A step of python_run: reads what is wanted, if that is not there yet, and takes it. */
+/* A step of python_run: reads the requested memory unless the piece has it, and processes it. */
 static __always_inline long python_read(const struct python_run *run, memory_reader *read)
 {
 	const struct python_walk *w = run->walk;
@@ -561,7 +564,7 @@ static long python_read_current(__u32 i, void *ctx)
 	return python_read(ctx, read_current);
 }
 
-/* Fills the slots with at most w->max of a thread's frames; a group's entry counts as one. */
+/* Fills the slots with at most w->max of a thread's frames; a group's entry counts as a frame. */
 static __always_inline void python_run(struct python_walk *w, struct python_memory *memory,
 				       struct python_thread *thread, repeat_step *read, void *ctx)
 {
@@ -577,15 +580,15 @@ static __always_inline void python_run(struct python_walk *w, struct python_memo
 	memory->piece = memory->piece_bytes = 0;
 	w->count = w->group = 0;
 	w->many = 0;
-	if (python_want_runtime(w, python))
+	if (python_request_runtime(w, python))
 		repeat(PYTHON_STEPS_MAX, read, &run);
-	/* a search that did not end in its frames was in vain */
+	/* keep the state only if the search reached its frames */
 	thread->state = w->stage > PYTHON_STATE && !w->many ? w->state : 0;
 	thread->newest = w->newest;
 	thread->asked_ns = w->asked_ns;
 }
 
-/* A thread whose process has Python; NULL: it has none. */
+/* State of a thread; NULL: its process has no Python. */
 static __always_inline struct python_thread *python_thread_of(struct task_struct *task)
 {
 	const struct perfx_python_layout *python;
@@ -605,7 +608,7 @@ static __always_inline struct python_thread *python_thread_of(struct task_struct
 	return thread && thread->layout.version ? thread : NULL;
 }
 
-/* All Python frames of a thread, before its stack is walked. */
+/* Finds all Python frames of a thread, before its native stack is walked. */
 static __always_inline void python_begin_of(struct python_walk *w, struct python_memory *memory,
 					    struct task_struct *task, repeat_step *read, void *ctx)
 {
@@ -625,7 +628,7 @@ static __always_inline void python_begin_of(struct python_walk *w, struct python
 	python_run(w, memory, thread, read, ctx);
 }
 
-/* Of the current thread. */
+/* As python_begin_of, for the current thread. */
 __weak __noinline int python_begin(struct python_walk *w, struct python_memory *memory)
 {
 	if (w && memory)
@@ -633,7 +636,7 @@ __weak __noinline int python_begin(struct python_walk *w, struct python_memory *
 	return 0;
 }
 
-/* As python_caller, by all steps: the thread state is not known, or the innermost frame is an
+/* As python_caller by a whole walk: the thread state is not cached, or the innermost frame is an
  * entry. */
 __weak __noinline __u64 python_find_caller(struct python_thread *thread, __u32 *code)
 {
@@ -646,7 +649,7 @@ __weak __noinline __u64 python_find_caller(struct python_thread *thread, __u32 *
 	w = &thread->walk;
 	w->thread_id = thread_id_of(task);
 	w->sp = user_sp(task);
-	/* the entry of its group, and it; or two entries */
+	/* the group's entry and the frame, or two entries and the frame */
 	w->max = 3;
 	python_run(w, &thread->memory, thread, python_read_current, NULL);
 	if (w->count > 1 && !(w->slots[1] & PERFX_FRAME_PYTHON))
@@ -667,9 +670,9 @@ static __always_inline bool has_subinterpreters(struct python_thread *thread)
 		first_and_main[0] != first_and_main[1]);
 }
 
-/* Reads a thread state that is known. Returns the innermost frame; 0: the state is another thread's
- * now, or there is no frame, or the thread may have another state. Out of line: its callers' stack
- * would not suffice. */
+/* Reads the cached thread state. Returns its innermost frame; 0: the state is another thread's now,
+ * it has no frame, or the thread may have another state. Not inlined: its callers would exceed the
+ * limit of stack. */
 __weak __noinline __u64 python_read_state(struct python_thread *thread, __u64 thread_id)
 {
 	const struct perfx_python_layout *python;
@@ -683,7 +686,7 @@ __weak __noinline __u64 python_read_state(struct python_thread *thread, __u64 th
 	memory = &thread->memory;
 	from = state_from(python);
 	bytes = state_bytes(python);
-	barrier_var(bytes); /* the verifier does not follow how it came about */
+	barrier_var(bytes); /* the verifier does not know its range */
 	memory->at = 0;
 	if (!thread->state || bytes > sizeof(memory->words) || has_subinterpreters(thread) ||
 	    read_current(memory->words, bytes, thread->state + from, NULL) ||
@@ -695,7 +698,7 @@ __weak __noinline __u64 python_read_state(struct python_thread *thread, __u64 th
 	return frame;
 }
 
-/* The innermost frame of a thread whose state is known; 0: by all steps. Out of line as above. */
+/* As python_caller by the cached thread state; 0: a whole walk is needed. Not inlined, as above. */
 __weak __noinline __u64 python_known_caller(struct python_thread *thread, __u32 *code)
 {
 	const struct perfx_python_layout *python;
@@ -716,8 +719,8 @@ __weak __noinline __u64 python_known_caller(struct python_thread *thread, __u32 
 	return encoded_frame(memory, python);
 }
 
-/* The innermost Python frame of the current thread, and its python_code(); 0: there is none. Called
- * for each call that no traced function makes, so what nearly all of them need is done straight. */
+/* The innermost Python frame of the current thread, and its python_code(); 0: none. Called for each
+ * call that no traced function makes, so the common case has a fast path. */
 __weak __noinline __u64 python_caller(__u32 *code)
 {
 	struct python_thread *thread = python_thread_of(bpf_get_current_task_btf());
@@ -733,7 +736,8 @@ __weak __noinline __u64 python_caller(__u32 *code)
 #define PYTHON_TYPE_FLAGS 168
 #define PYTHON_IS_TUPLE	  (1ull << 26) /* Py_TPFLAGS_TUPLE_SUBCLASS */
 
-/* The first argument of a function that is defined with *args alone; 0: it is not. */
+/* The first argument of a function whose only positional parameter is *args; 0: another function.
+ */
 static __always_inline __u64 first_of_args(const struct perfx_python_layout *python, __u64 frame)
 {
 	struct {
@@ -753,11 +757,11 @@ static __always_inline __u64 first_of_args(const struct perfx_python_layout *pyt
 	return flags & PYTHON_IS_TUPLE && tuple.count ? tuple.first : 0;
 }
 
-/* Frames between a wrapper of a method and what it calls for a range. */
+/* Frames between a wrapper of a method and the call that begins a range. */
 #define PYTHON_WRAPPER_FRAMES 8
 
-/* The object whose method is wrapped by a function (*args, **kwargs), the innermost one. 0: not
- * found, or the thread's state is not known yet; nor is it in a process with subinterpreters. */
+/* The object whose method the innermost function (*args, **kwargs) wraps. 0: not found, or the
+ * thread's state is not cached yet, as in a process with subinterpreters. */
 __weak __noinline __u64 python_wrapped_object(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Samples: what the threads of traced processes do at moments of the clock, whatever is probed in
- * them. Threads that run are interrupted by a timer on each CPU, others are visited by an iterator
- * over tasks, which user space reads (user/attach/sampler.c).
+ * Samples of the threads of traced processes at regular times, independent of probes. A timer on
+ * each CPU interrupts running threads; an iterator over tasks, which user space reads
+ * (user/attach/sampler.c), visits the others.
  *
- * The timer's program runs in an interrupt, which may have come in the middle of a probe's program
- * of the same thread: so it only reads what belongs to the thread. What it writes to are a ring and
- * the table of sampled stacks, which may be done there: their locks are held with interrupts off
- * everywhere, so none of them is held on this CPU, and the table's elements are allocated in
- * advance. Should it have come in the few instructions in which a table's bucket is only marked as
- * taken, the kernel refuses the update (-EBUSY), and the stack goes out once more another time.
+ * The timer's program may interrupt a probe's program of the same thread, so it only reads the
+ * thread's state. It writes to a ring and to the table of sampled stacks: their locks are only held
+ * with interrupts off, so none is held on this CPU, and the table's elements are preallocated. If
+ * it interrupts the few instructions in which a bucket is only marked as locked, the kernel refuses
+ * the update (-EBUSY), and the stack is emitted again later.
  */
 #include "stack.bpf.h"
 #include "wait.bpf.h"
 
-/* The time between two rounds of the iterator, for which their samples stand. Of a timer it is the
- * cookie. */
+/* Time between two rounds of the iterator, which a sample represents. For the timer it is the
+ * link's cookie. */
 volatile __u64 perfx_off_cpu_interval_ns = 0;
-/* Stacks of samples emitted so far: each takes memory in user space for as long as it records. */
+/* Stacks of samples emitted so far, which user space keeps until the recording ends. */
 volatile __u64 perfx_sample_stacks_count = 0;
 
-/* User space raises it when it empties this table: what was emitted before is not to be named. */
+/* User space increments it when it empties the table: ids emitted earlier must not be used any
+ * more. */
 volatile __u32 perfx_stacks_round = 0;
 
-/* Ids of stacks: the least used is forgotten, and has another id when it comes again. */
+/* Ids of stacks. The least recently used one is evicted, and gets another id if it recurs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* user space: PERFX_MAX_SAMPLE_STACKS where it samples */
@@ -31,7 +31,7 @@ struct {
 	__type(value, struct stack_value);
 } perfx_sample_stack_ids SEC(".maps");
 
-/* Where the timer's program builds a stack: it does not nest, and cannot be preempted. */
+/* The timer's program builds a stack here: it does not nest and is not preempted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -39,7 +39,7 @@ struct {
 	__type(value, struct call_stack);
 } perfx_running_stack SEC(".maps");
 
-/* And the iterator's, which one thread of the tracer reads. */
+/* The iterator builds a stack here; one thread of the tracer reads it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -55,13 +55,13 @@ struct {
 	__type(value, __u64);
 } perfx_samples_lost SEC(".maps");
 
-/* What the iterator found of a thread: holds until it runs again. */
+/* The result of the iterator for a thread, valid until the thread runs again. */
 struct standing {
-	__u64 switches; /* that it has made */
+	__u64 switches; /* context switches of the thread at that time */
 	__u32 process;
 	__u32 context;
 	__u32 stack;
-	__u32 round; /* perfx_stacks_round by then */
+	__u32 round; /* perfx_stacks_round at that time */
 };
 
 struct {
@@ -93,7 +93,7 @@ static __always_inline void emit_sample(struct perfx_sample *sample)
 		count_lost_sample(sample->process);
 }
 
-/* The id of a stack, which is emitted when it is new; 0: no room. */
+/* The id of a stack, which is emitted if it is new; 0: no room. */
 __noinline __u32 sample_stack_id(struct call_stack *record, __u32 process, __u32 tid)
 {
 	struct stack_key key = {.process = process};
@@ -110,7 +110,7 @@ __noinline __u32 sample_stack_id(struct call_stack *record, __u32 process, __u32
 	if (!value.stack)
 		return 0;
 	__sync_fetch_and_add(&perfx_sample_stacks_count, 1);
-	/* it may fail: the stack has been emitted, and will be once more */
+	/* if this fails, the stack will be emitted again */
 	bpf_map_update_elem(&perfx_sample_stack_ids, &key, &value, BPF_ANY);
 	return value.stack;
 }
@@ -121,8 +121,8 @@ static __always_inline bool has_stack(const struct task_struct *task)
 	return !(task->flags & PF_IO_WORKER);
 }
 
-/* Of the interrupted thread, in whose registers it was in user space, or with which it came from
- * there. */
+/* The stack of the interrupted thread. regs: its registers in user space, or at its entry into the
+ * kernel. */
 static __always_inline __u32 running_stack(struct task_struct *task, const struct pt_regs *regs,
 					   __u32 process)
 {
@@ -163,7 +163,7 @@ int perfx_sample_on_cpu(void *ctx)
 	return 0;
 }
 
-/* Pages that are not present are read in. */
+/* Reads pages that are not present from disk. */
 static __always_inline long read_other(void *to, __u32 bytes, __u64 from, void *task)
 {
 	return bpf_copy_from_user_task(to, bytes, (const void *)from, task, 0);
@@ -179,8 +179,8 @@ static long python_read_other(__u32 i, void *ctx)
 	return python_read(ctx, read_other);
 }
 
-/* *final: it will be the same as long as the thread does not run; not where a table was missing,
- * which is on its way. */
+/* The stack of a waiting thread. *final: it stays valid until the thread runs; false if an unwind
+ * table was missing, which user space is loading. */
 static __always_inline __u32 waiting_stack(struct task_struct *task, const struct pt_regs *regs,
 					   __u32 process, bool *final)
 {
@@ -199,7 +199,7 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 	return sample_stack_id(stack, process, task->pid);
 }
 
-/* Most threads of a pool stand where they stood: of these the stack is known. */
+/* Reuses the stack of a thread that has not run since the last round, as most threads of a pool. */
 static __always_inline void find_standing(struct task_struct *task, const struct pt_regs *regs,
 					  const struct perfx_traced_process *traced,
 					  struct perfx_sample *sample)
@@ -218,7 +218,7 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 	}
 	sample->context = open_context(task, PT_REGS_SP(regs));
 	sample->stack = waiting_stack(task, regs, traced->memory_process, &final);
-	/* again, so that the verifier follows the walk in one state of the pointer */
+	/* fetched again, so that the verifier walks the call above in one state of the pointer */
 	standing = bpf_task_storage_get(&perfx_standing, task, NULL, 0);
 	if (!standing || !final)
 		return;
@@ -235,7 +235,7 @@ static __always_inline bool is_off_cpu(struct task_struct *task)
 	       !(bpf_core_field_exists(task->on_cpu) && task->on_cpu);
 }
 
-/* One that has begun since the last round has not waited for all of it. */
+/* The time that a sample represents: less than an interval for a thread that has just started. */
 static __always_inline __u64 standing_ns(struct task_struct *task)
 {
 	__u64 age_ns = bpf_ktime_get_ns() - task->start_time;
@@ -243,9 +243,9 @@ static __always_inline __u64 standing_ns(struct task_struct *task)
 	return age_ns < perfx_off_cpu_interval_ns ? age_ns : perfx_off_cpu_interval_ns;
 }
 
-/* Whoever runs this has taken a CPU for it, maybe from this very thread: that ran a moment before,
- * and waits for nothing else. Both times are of one clock; a thread that moves to another CPU is
- * queued anew. */
+/* Returns whether the tracer's thread, which runs this, displaced a runnable thread from its CPU:
+ * it was queued when the tracer's thread started to run, or later. Both times are of one clock; a
+ * thread that moves to another CPU is queued again. */
 static __always_inline bool is_displaced(struct task_struct *task)
 {
 	struct task_struct *here = bpf_get_current_task_btf();
@@ -254,8 +254,8 @@ static __always_inline bool is_displaced(struct task_struct *task)
 	       task->sched_info.last_queued >= here->sched_info.last_arrival;
 }
 
-/* As found when the thread left the CPU, where waits are recorded: its own memory could be read
- * then, and so the holder of a lock. */
+/* The wait of a thread. If waits are recorded, it was found when the thread left the CPU, when its
+ * memory, and so the holder of a lock, could be read. */
 static __always_inline void find_wait(struct task_struct *task, struct perfx_sample *sample)
 {
 	struct perfx_waiter *waiter = waiter_find(task->pid);

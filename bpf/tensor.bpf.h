@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reads the shape of an at::Tensor. Where its fields lie is found by trying (perfx_cost.h): what
- * fits none of the layouts left, or several with different results, is not read.
+ * Reads the shape of an at::Tensor. The offsets of its fields are found by trial (perfx_cost.h): a
+ * tensor that fits none of the remaining layouts, or several with different results, is not read.
  *
- * A shape shows what is computed only if the tensor has its elements in memory. Where it has none,
- * the shape is that of one sample of a batch (vmap), of what another tensor holds (wrappers,
- * functionalization, func.grad), of few elements among zeros (sparse), or nothing is computed at
- * all (meta, fake, zero). What is really done for such a call shows in the calls that it makes.
+ * A shape shows the work only if the tensor's elements are in memory. Otherwise it is the shape of
+ * one sample of a batch (vmap), of another tensor (wrappers, functionalization, func.grad), of few
+ * elements among zeros (sparse), or nothing is computed (meta, fake, zero). The work of such a call
+ * is in the calls that it makes.
  */
 #ifndef PERFX_TENSOR_BPF_H
 #define PERFX_TENSOR_BPF_H
@@ -18,11 +18,11 @@
 #define IMPL_DTYPE   (PERFX_TENSOR_DTYPE / 8)
 #define IMPL_KEYS    (PERFX_TENSOR_KEYS / 8)
 #define SCALARS_MAX  64 /* entries of the tables, a power of two */
-#define SCALAR_LAST  48 /* more than any release has */
-#define TENSOR_TRIED 3	/* vm.tensors[]: the one that is tried */
+#define SCALAR_LAST  48 /* above those of all releases */
+#define TENSOR_TRIED 3	/* index in vm.tensors of the tensor being tried */
 
-/* By c10::ScalarType (c10/core/ScalarType.h). The types that a later release put between these and
- * Undefined are left unknown: their work is counted, bytes cannot be. */
+/* By c10::ScalarType (c10/core/ScalarType.h). Types that later releases added before Undefined are
+ * unknown: their operations are counted, their bytes are not. */
 static const __u8 scalar_dtypes[SCALARS_MAX] = {
 	[0] = PERFX_DTYPE_INTEGER, /* uint8 */
 	[1] = PERFX_DTYPE_INTEGER, /* int8 */
@@ -65,14 +65,14 @@ static __always_inline __u64 *stack_at(struct cost_vm *m, __u32 index)
 	return &m->stack[index & (PERFX_COST_DEPTH - 1)];
 }
 
-/* a * b, unless it overflows. */
+/* Sets *product to a * b; false: overflow. */
 static __always_inline bool multiply(__u64 a, __u64 b, __u64 *product)
 {
 	__u64 most;
 
 	if ((a | b) >> 32 && b) {
 		most = ~0ull / b;
-		barrier_var(most); /* or clang makes a multiplication of 128 bits of it */
+		barrier_var(most); /* otherwise clang emits a 128-bit multiplication */
 		if (a > most)
 			return false;
 	}
@@ -80,7 +80,7 @@ static __always_inline bool multiply(__u64 a, __u64 b, __u64 *product)
 	return true;
 }
 
-/* The sizes of the tensor that is tried: at most five lie in place. */
+/* Copies the sizes of the tensor being tried: up to five are stored inline. */
 static __always_inline bool copy_sizes(struct cost_vm *m, struct tensor *tried, __u64 ndim)
 {
 	if (ndim > PERFX_COST_DIMS_MAX)
@@ -92,7 +92,7 @@ static __always_inline bool copy_sizes(struct cost_vm *m, struct tensor *tried, 
 	return true;
 }
 
-/* Does what m->impl holds look like a tensor? Then it is in m->tensors[TENSOR_TRIED]. */
+/* Returns whether m->impl looks like a tensor, which is then in m->tensors[TENSOR_TRIED]. */
 static __always_inline bool fits(struct cost_vm *m)
 {
 	struct tensor *tried = &m->tensors[TENSOR_TRIED];
@@ -127,7 +127,7 @@ static __always_inline bool same_shape(const struct tensor *a, const struct tens
 	return true;
 }
 
-/* Layouts that did not fit are none of this process's. */
+/* Excludes layouts that did not fit, for the whole process. */
 static __always_inline void narrow_layouts(struct cost_vm *m, __u32 fitting)
 {
 	__u32 tgid = current_tgid();
@@ -139,7 +139,7 @@ static __always_inline void narrow_layouts(struct cost_vm *m, __u32 fitting)
 		__sync_fetch_and_and(&traced->tensor_layouts, fitting);
 }
 
-/* Is m->tensors[n] this, under the i-th layout? The first one that fits is what it is. */
+/* Tries layout i; m->tensors[n] becomes the tensor under the first layout that fits. */
 __noinline int try_layout(struct thread *t, __u64 impl, __u32 n, __u32 i)
 {
 	struct cost_vm *m;
@@ -160,14 +160,14 @@ __noinline int try_layout(struct thread *t, __u64 impl, __u32 n, __u32 i)
 	return 0;
 }
 
-/* oneDNN's tensors have their elements in an order of its own, and no storage. */
+/* oneDNN's tensors have their elements in a private order, and no storage. */
 static __always_inline bool is_onednn(const struct tensor *tensor)
 {
 	return tensor->keys & PERFX_TENSOR_ONEDNN_KEYS &&
 	       !(tensor->keys & PERFX_TENSOR_BACKEND_KEYS);
 }
 
-/* Are the elements of m->tensors[n], whose TensorImpl is at `impl`, in memory? */
+/* Returns whether the elements of m->tensors[n], whose TensorImpl is at `impl`, are in memory. */
 static __always_inline bool has_elements(struct cost_vm *m, __u64 impl, __u32 n)
 {
 	__u64 *words = m->words, storage, offset = PERFX_TENSOR_STORAGE;
@@ -184,7 +184,7 @@ static __always_inline bool has_elements(struct cost_vm *m, __u64 impl, __u32 n)
 	return storage && read_user(words, 8, storage + offset) && words[0];
 }
 
-/* The TensorImpl at `impl` into m->tensors[n]. 0, or -1 where there is none. */
+/* Reads the TensorImpl at `impl` into m->tensors[n]. 0, or -1: it is not one. */
 __noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
 {
 	struct cost_vm *m;
@@ -203,7 +203,7 @@ __noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
 	return m->fitting && !m->differ && has_elements(m, impl, n) ? 0 : -1;
 }
 
-/* TENSOR: an at::Tensor is a pointer to its TensorImpl, and `address` is where that lies. */
+/* TENSOR: `address` of an at::Tensor, which is a pointer to its TensorImpl. */
 static __always_inline bool read_tensor(struct thread *t, __u64 address, __u32 n)
 {
 	__u64 *impl = t->vm.words;
@@ -211,7 +211,7 @@ static __always_inline bool read_tensor(struct thread *t, __u64 address, __u32 n
 	return read_user(impl, 8, address) && !read_impl(t, *impl, n);
 }
 
-/* TENSOR_OR_NONE: what is not there has no elements. */
+/* TENSOR_OR_NONE: a missing tensor has no elements. */
 static __always_inline bool read_tensor_or_none(struct thread *t, __u64 address, __u32 n)
 {
 	struct tensor *tensor = &t->vm.tensors[n & 3];

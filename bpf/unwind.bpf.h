@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From an address of code to the rule by which its frame is unwound: what user space compiles of
- * .eh_frame (user/attach/unwind_tables.c), in tables that grow while they are read.
+ * Finds the rule that unwinds the frame of a code address, in tables that user space compiles from
+ * .eh_frame (user/attach/unwind_tables.c) and extends while they are read.
  *
  *	tgid ─▶ set of mappings ─▶ mapping ─▶ page of 64 KiB of a file ─▶ its rows ─▶ rule
  *
- * Pages are loaded when a walk first asks for one (perfx_unwind_requests). All tables have a fixed
- * greatest size and all searches a fixed number of rounds, whatever a file's .eh_frame says.
+ * User space loads a page when a walk first requests it (perfx_unwind_requests). Sizes of tables
+ *and rounds of searches are bounded, whatever a file's .eh_frame says.
  */
 #ifndef PERFX_UNWIND_BPF_H
 #define PERFX_UNWIND_BPF_H
@@ -14,10 +14,10 @@
 #include "perfx.bpf.h"
 #include "perfx_unwind.h"
 
-/* How often rows have been taken from pages, to become other pages' rows. */
+/* How often rows of pages were reused for other pages. */
 extern volatile __u32 perfx_unwind_drops;
 
-/* By tgid; a forked child has its parent's from its first instruction. */
+/* By tgid. A forked child has its parent's tables from its first instruction. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PERFX_MAX_PROCESSES);
@@ -25,7 +25,7 @@ struct {
 	__type(value, struct perfx_unwind_process);
 } perfx_unwind_processes __weak SEC(".maps");
 
-/* The child has copies of its parent's mappings, until it maps something. */
+/* A forked child has its parent's mappings until it maps something. */
 static __always_inline void unwind_fork(__u32 parent, __u32 child)
 {
 	struct perfx_unwind_process *process =
@@ -39,13 +39,13 @@ static __always_inline void unwind_fork(__u32 parent, __u32 child)
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-/* It has ended, or is another program now. */
+/* Drops the mappings of a process that has ended or called exec. */
 static __always_inline void unwind_forget(__u32 tgid)
 {
 	bpf_map_delete_elem(&perfx_unwind_processes, &tgid);
 }
 
-/* As large as the process needs: BPF_F_INNER_MAP. */
+/* BPF_F_INNER_MAP: each is as large as its process needs. */
 struct unwind_set {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -61,7 +61,7 @@ struct {
 	__array(values, struct unwind_set);
 } perfx_unwind_sets __weak SEC(".maps");
 
-/* struct perfx_unwind_page; written at once. */
+/* struct perfx_unwind_page, written as one word. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* user space: PERFX_UNWIND_PAGES_MAX where stacks are unwound */
@@ -70,7 +70,7 @@ struct {
 	__type(value, __u64);
 } perfx_unwind_pages __weak SEC(".maps");
 
-/* Two rows a value: the kernel rounds the values of an array up to 8 bytes. */
+/* Two rows per value: the kernel rounds the values of an array up to 8 bytes. */
 struct unwind_slab {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PERFX_UNWIND_SLAB_ROWS / 2);
@@ -79,7 +79,7 @@ struct unwind_slab {
 	__type(value, __u64);
 };
 
-/* Added as they are needed. */
+/* User space adds slabs as needed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, PERFX_UNWIND_SLABS_MAX);
@@ -109,18 +109,19 @@ struct {
 	__type(value, __u64);
 } perfx_unwind_cache __weak SEC(".maps");
 
-/* Indices into perfx_unwind_pages that a walk has missed; handled by user space, not captured. */
+/* Indices into perfx_unwind_pages that walks have missed. User space loads them; they are not
+ * captured. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 32 << 10);
 } perfx_unwind_requests __weak SEC(".maps");
 
-/* What find_rule returns above all rules: enum perfx_stack_end. */
+/* find_rule returns this + enum perfx_stack_end if there is no rule. */
 #define RULE_MISSING 0x10000
 
 static __always_inline __u64 permuted(__u64 address, __u32 generation)
 {
-	/* both are permutations: xor of a number with its own upper half, and an odd factor */
+	/* permutations: xor of a number with its upper half, and multiplication by an odd number */
 	__u64 x = address ^ (__u64)generation << PERFX_UNWIND_ADDRESS_BITS;
 
 	x ^= x >> 32;
@@ -129,17 +130,17 @@ static __always_inline __u64 permuted(__u64 address, __u32 generation)
 	return x;
 }
 
-/* A search by halves. Its step is not static, because the verifier then walks it once, and not in
- * each turn of the loop, in each state. */
+/* A binary search. Its step is a global function: the verifier walks it once, not in each iteration
+ * and state. */
 struct halving {
 	__u64 sought;
 	__u32 low, high;
-	__u32 from;  /* place of the first one */
-	__u32 found; /* the mapping that contains the address: 1 + its index; the rule of the last
-			row at or below the offset; 0: none so far */
+	__u32 from;  /* index of the first row */
+	__u32 found; /* 1 + the index of the mapping that contains the address, or the rule of the
+			last row at or below the offset; 0: none so far */
 };
 
-/* Returns whether the search goes on. */
+/* Returns whether to continue. */
 __weak __noinline int halve_mappings(struct halving *h, __u32 slot)
 {
 	struct perfx_unwind_mapping *mapping;
@@ -161,7 +162,7 @@ __weak __noinline int halve_mappings(struct halving *h, __u32 slot)
 	return !h->found;
 }
 
-/* The mapping that contains an address of code: 1 + its index; 0: none. */
+/* 1 + the index of the mapping that contains a code address; 0: none. */
 static __always_inline __u32 find_mapping(const struct perfx_unwind_process *process, __u64 address)
 {
 	struct halving h = {.sought = address, .high = process->mappings_count};
@@ -196,7 +197,7 @@ __weak __noinline int halve_rows(struct halving *h, __u32 slab)
 	return 1;
 }
 
-/* The rule of the last row at or below `offset` in a page; 0: the page has none. */
+/* The rule of the last row at or below `offset` in a page; 0: none. */
 static __always_inline __u32 find_row(__u32 first, __u32 count, __u32 offset)
 {
 	struct halving h = {
@@ -208,7 +209,7 @@ static __always_inline __u32 find_row(__u32 first, __u32 count, __u32 offset)
 	return h.found;
 }
 
-/* Once a page: it is marked as asked for. */
+/* Requests a page, once: the page is marked as requested. */
 static __always_inline void request_page(__u64 *page, __u32 index)
 {
 	if (__sync_val_compare_and_swap(page, 0, PERFX_UNWIND_PAGE_ASKED))
@@ -217,7 +218,7 @@ static __always_inline void request_page(__u64 *page, __u32 index)
 		__sync_val_compare_and_swap(page, PERFX_UNWIND_PAGE_ASKED, 0);
 }
 
-/* The rule of an address in a mapping, or RULE_MISSING + why there is none. */
+/* The rule of an address in a mapping, or RULE_MISSING + the reason. */
 static __always_inline __u32 rule_in(const struct perfx_unwind_mapping *mapping, __u64 address)
 {
 	__u64 vaddr = address - mapping->bias, *page;
@@ -237,7 +238,7 @@ static __always_inline __u32 rule_in(const struct perfx_unwind_mapping *mapping,
 	return rule ? rule : RULE_MISSING + PERFX_STACK_END_NO_RULE;
 }
 
-/* As find_rule, of an address that is not in the cache. */
+/* As find_rule, without the cache. */
 __weak __noinline __u32 search_rule(const struct perfx_unwind_process *process, __u64 address)
 {
 	struct perfx_unwind_mapping *mapping;
@@ -253,7 +254,7 @@ __weak __noinline __u32 search_rule(const struct perfx_unwind_process *process, 
 	return mapping ? rule_in(mapping, address) : RULE_MISSING + PERFX_STACK_END_NO_MAPPING;
 }
 
-/* The rule of an address of code, or RULE_MISSING + enum perfx_stack_end. */
+/* The rule of a code address, or RULE_MISSING + enum perfx_stack_end. */
 static __always_inline __u32 find_rule(const struct perfx_unwind_process *process, __u64 address)
 {
 	__u64 mixed = permuted(address, process->generation), found, *cached;
@@ -270,7 +271,7 @@ static __always_inline __u32 find_rule(const struct perfx_unwind_process *proces
 	rule = search_rule(process, address);
 	if (rule >= RULE_MISSING)
 		return rule;
-	/* its rows may have been another page's when they were read */
+	/* rows may have been reused for another page while they were read */
 	if (drops != perfx_unwind_drops)
 		return RULE_MISSING + PERFX_STACK_END_NO_TABLE;
 	*(volatile __u64 *)cached = mixed | rule;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a thread that is not on a CPU waits for, by the system call that it is in: its number and
- * arguments are in the registers with which it entered the kernel, so no probe of system calls,
- * which would slow down every process of the machine, is needed.
+ * The reason why a thread is off the CPU, by the system call that it is in. Its number and
+ * arguments are in the registers that the kernel saved at its entry, so no probe of system calls is
+ * needed, which would slow down every process of the machine.
  */
 #ifndef PERFX_WAIT_BPF_H
 #define PERFX_WAIT_BPF_H
@@ -22,7 +22,8 @@
 #define TASK_TRACED	     0x8
 #define TASK_FROZEN	     0x8000 /* since Linux 6.1 */
 
-/* Threads that have left the CPU, by tid: an array, because a hash may not be updated there. */
+/* Threads off the CPU, by tid. An array, because a hash must not be updated under a run queue's
+ * lock. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* user space: PERFX_MAX_WAITERS */
@@ -38,7 +39,7 @@ static __always_inline struct perfx_waiter *waiter_at(__u32 tid, __u32 try)
 	return bpf_map_lookup_elem(&perfx_waiters, &place);
 }
 
-/* The try that finds a thread's place; PERFX_WAIT_TRIES: it has none. Not static: the verifier
+/* The try that finds a thread's entry; PERFX_WAIT_TRIES: none. A global function: the verifier
  * walks it once. */
 __weak __noinline __u32 waiter_try(__u32 tid)
 {
@@ -51,7 +52,7 @@ __weak __noinline __u32 waiter_try(__u32 tid)
 	return PERFX_WAIT_TRIES;
 }
 
-/* NULL: it has not been seen leaving the CPU. */
+/* NULL: the thread has not been seen leaving the CPU. */
 static __always_inline struct perfx_waiter *waiter_find(__u32 tid)
 {
 	__u32 try = waiter_try(tid);
@@ -63,9 +64,9 @@ static __always_inline struct perfx_waiter *waiter_find(__u32 tid)
 #define NR_FUTEX_WAITV 449
 #define NR_FUTEX_WAIT  455
 
-/* Its first argument is a descriptor. */
+/* The call's first argument is a descriptor. */
 #define ON_FILE 0x80
-/* System calls with numbers above wait for something else. */
+/* Greater numbers have no reason of their own. */
 #define CALLS_MAX 512
 
 static const volatile __u8 reasons[CALLS_MAX] = {
@@ -123,12 +124,12 @@ static __always_inline __u8 reason_of(__u32 number)
 {
 	if (number >= CALLS_MAX)
 		return 0;
-	barrier_var(number); /* the compiler knows its range, the verifier does not */
+	barrier_var(number); /* the compiler would drop the mask, which the verifier needs */
 	return reasons[number & (CALLS_MAX - 1)];
 }
 
 struct call {
-	__s32 number; /* < 0: the thread came by an exception */
+	__s32 number; /* < 0: the thread entered the kernel by an exception */
 	__u64 arguments[2];
 };
 
@@ -150,7 +151,7 @@ static __always_inline void read_call(struct call *call, struct task_struct *tas
 /* include/uapi/linux/magic.h: one inode for eventfd, epoll, timerfd and others */
 #define ANON_INODE_FS_MAGIC 0x09041934
 
-/* What is behind a descriptor, under a name that holds when that is closed and used again. */
+/* Identifies the file of a descriptor, also after the descriptor is closed and reused. */
 static __always_inline void find_file(struct perfx_wait *wait, struct task_struct *task, __s32 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -158,7 +159,7 @@ static __always_inline void find_file(struct perfx_wait *wait, struct task_struc
 	struct file *file = NULL;
 	__u64 anonymous;
 
-	/* of a thread that ends they are NULL, and reads of it are 0 */
+	/* NULL in a thread that ends: reads then give 0 */
 	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds) ||
 	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd) || !file)
 		return;
@@ -171,13 +172,13 @@ static __always_inline void find_file(struct perfx_wait *wait, struct task_struc
 	wait->object = mix(mix(mix(0, wait->device), wait->inode), anonymous ? (__u64)fd + 1 : 0);
 }
 
-/* sizeof(struct _gil_runtime_state), with room for what releases add. */
+/* sizeof(struct _gil_runtime_state), with room for members of later releases. */
 #define GIL_BYTES 208
-/* In glibc's struct pthread, whose address is a thread's thread_id: on x86-64. */
+/* Offset of tid in glibc's struct pthread, whose address is the thread_id; on x86-64. */
 #define PTHREAD_TID_OFFSET 720
 
-/* The id of a thread, as its process numbers it: since 3.11 its state has it behind thread_id. 0:
- * unknown. */
+/* The id of a thread in its own PID namespace, after thread_id in its state since 3.11. 0: unknown.
+ */
 static __always_inline __u32 read_tid(const struct perfx_python_layout *python, __u64 state)
 {
 	__u64 at = state + python->thread_id, pthread = 0;
@@ -206,13 +207,13 @@ static __always_inline __u32 find_holder(const struct perfx_python_layout *pytho
 	return read_tid(python, state);
 }
 
-/* Subinterpreters that are searched for the GIL that a thread waits for. */
+/* Number of subinterpreters to search for the GIL for which a thread waits. */
 #define GIL_INTERPRETERS_MAX 32
 
 struct gil_search {
 	const struct perfx_python_layout *python;
 	__u64 futex, interpreter, main;
-	__u64 gil; /* of the interpreter that was looked at last */
+	__u64 gil; /* of the interpreter visited last */
 };
 
 static long gil_step(__u32 i, void *ctx)
@@ -233,8 +234,8 @@ static long gil_step(__u32 i, void *ctx)
 				   (void *)(interpreter + python->interpreter_next)) != 0;
 }
 
-/* The GIL that a futex is part of; 0: none. Since 3.12 a subinterpreter may have its own. Not
- * static, as waiter_try. */
+/* The GIL that contains a futex; 0: none. Since 3.12 a subinterpreter may have its own. A global
+ * function, as waiter_try. */
 __weak __noinline __u64 find_gil(const struct perfx_python_layout *python, __u64 futex,
 				 bool current)
 {
@@ -255,7 +256,7 @@ __weak __noinline __u64 find_gil(const struct perfx_python_layout *python, __u64
 	return search.gil;
 }
 
-/* current: the thread waits on this CPU, so its memory can be read. */
+/* current: the thread is the current one, so its memory can be read. */
 static __always_inline void find_lock(struct perfx_wait *wait, __u64 address, bool current)
 {
 	const struct perfx_python_layout *python = python_of(wait->tgid);
@@ -281,7 +282,7 @@ static __always_inline bool polls_nothing(const struct call *call)
 	return !(__u32)(selects ? call->arguments[0] : call->arguments[1]);
 }
 
-/* Poll of one descriptor waits for that. */
+/* A poll of one descriptor waits for its file. */
 static __always_inline void find_polled(struct perfx_wait *wait, struct task_struct *task,
 					const struct call *call)
 {
@@ -299,9 +300,9 @@ static __always_inline void find_polled(struct perfx_wait *wait, struct task_str
 		find_file(wait, task, fd);
 }
 
-/* The freezers of cgroups: version 1 has a flag or a state, version 2 a bit, which kernels without
- * cgroups lack. A parent in vfork() has that bit as well, in an uninterruptible sleep, in which the
- * freezer never puts a thread. */
+/* Returns whether a thread is stopped, traced or frozen. The freezer of cgroups sets a flag or a
+ * state in version 1 and a bit in version 2, which kernels without cgroups lack. A parent in
+ * vfork() has that bit as well, in an uninterruptible sleep, which the freezer never uses. */
 static __always_inline bool is_stopped(struct task_struct *task)
 {
 	if (task->__state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || task->flags & PF_FROZEN)
@@ -310,14 +311,14 @@ static __always_inline bool is_stopped(struct task_struct *task)
 	       !(task->__state & TASK_UNINTERRUPTIBLE);
 }
 
-/* Whatever the ring's requests are, io_uring_enter marks its wait as one for a disk. */
+/* io_uring_enter marks its wait as one for a disk, whatever it waits for. */
 static __always_inline bool awaits_ring(const struct task_struct *task, const struct call *call)
 {
 	return call->number == __NR_io_uring_enter && !(task->flags & PF_IO_WORKER);
 }
 
-/* Why a thread that sleeps does so; wait->tgid is known. current: it is this one, so its memory can
- * be read. */
+/* Finds the reason why a thread sleeps; wait->tgid is set. current: it is the current thread, so
+ * its memory can be read. */
 static __always_inline void find_reason(struct perfx_wait *wait, struct task_struct *task,
 					bool current)
 {

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Time off the CPU: what the threads of traced processes wait for, exactly, summed here.
+ * Time off the CPU: exact sums of the waits of traced processes' threads, by reason.
  *
- * For a thread that leaves the CPU the reason is known: it still wants to run, or it has slept in a
- * system call, whose number and arguments are in its saved registers, or in a page fault. A wait
- * ends when another thread wakes it; until it has a CPU it is runnable, which is a wait of another
- * kind. So four tracepoints of the scheduler are all there is, and no record is written for any of
- * it.
+ * A thread that leaves the CPU shows the reason: it is still runnable, or it sleeps in a system
+ * call, whose number and arguments are in its saved registers, or in a page fault. The wait ends
+ * when another thread wakes it; until it gets a CPU it is runnable, which is another kind of wait.
+ * So four tracepoints of the scheduler suffice, and no records are written.
  *
- * They run for every switch on the machine and under the lock of a run queue. So nothing here takes
- * a lock: no hash map is updated, no task storage is made. A thread has a place in perfx_waiters by
- * its tid, whether or not it has ever hit a probe, and like waits share one in perfx_wait_sums.
- * User space maps both, and takes the sums as they grow.
+ * They run for every switch on the machine, under the lock of a run queue. So nothing here locks:
+ * no hash map is updated, no task storage is created. A thread has an entry in perfx_waiters by its
+ * tid, even without a probe hit, and equal waits share an entry in perfx_wait_sums. User space maps
+ * both and reads the sums while they grow.
  *
- * A thread that waits for a CPU waits for the processes that have it meanwhile. Each CPU keeps its
- * last turns: which process had it, and since when. When a traced thread gets the CPU, its wait is
- * divided among the turns in that time. What is left, because the CPU was idle (the thread came
- * from another one's queue) or the turns are too old to be kept, belongs to no process.
+ * A thread that waits for a CPU waits for the processes that use it meanwhile. Each CPU keeps its
+ * last turns: which process ran, and since when. When a traced thread gets the CPU, its wait is
+ * divided among the turns during the wait. A rest, because the CPU was idle (the thread came from
+ * another queue) or the turns are not kept any more, is charged to no process.
  *
- * Two traced threads may share a CPU only because another program has the second one: without that
- * program neither would wait. And of two threads that wait for a CPU which another program has,
- * one would wait for the other without it. So each CPU of another program is the reason why one
- * traced thread waits, wherever that is queued. While W threads wait and other programs have P of
- * the CPUs on which a thread may run, P of W waits are charged to these programs; the rest is what
- * the traced processes themselves want beyond the CPUs that there are.
+ * Two traced threads may share a CPU only because another program uses the second CPU: without it
+ * neither would wait. And of two threads that wait for a CPU which another program uses, one would
+ * wait for the other without it. So each CPU of another program is the reason why one traced thread
+ * waits, in any queue. While W threads wait and other programs use P of the CPUs on which a thread
+ * may run, P of W waits are charged to these programs; the rest is the traced processes' own demand
+ * beyond the number of CPUs.
  */
 #include "thread.bpf.h"
 #include "wait.bpf.h"
@@ -36,7 +35,7 @@ struct {
 	__type(value, struct perfx_wait_sum);
 } perfx_wait_sums SEC(".maps");
 
-/* Older turns are forgotten. A power of two. */
+/* Turns that a CPU keeps. A power of two. */
 #define TURNS_MAX 64
 
 /* Consecutive threads of one process are one turn. */
@@ -48,11 +47,11 @@ struct turn {
 };
 
 struct turns {
-	__u64 count; /* of all so far: the newest is list[count - 1] */
+	__u64 count; /* of all turns so far; the newest is list[(count - 1) % TURNS_MAX] */
 	struct turn list[TURNS_MAX];
 };
 
-/* By CPU, and written there alone. */
+/* By CPU; written only on that CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* user space: perfx_cpus_count */
@@ -62,15 +61,15 @@ struct {
 
 const volatile __u32 perfx_cpus_count = 1;
 
-/* Traced threads that wait for a CPU, and waits so far: in a cache line of their own, for all CPUs
- * change them. */
+/* Traced threads that wait for a CPU now, and waits so far; in a separate cache line, because all
+ * CPUs change them. */
 struct {
 	volatile __s64 count;
 	volatile __u64 waits_count;
 	__u8 pad[48];
 } perfx_runnable __attribute__((aligned(64))) = {};
 
-/* The recording began then: threads that wait already count from there. */
+/* Start of the recording: waits that began earlier count from then. */
 volatile __u64 perfx_waiting_from_ns = 0;
 
 /* Other descriptors of the same file are the same object. */
@@ -185,7 +184,7 @@ static __always_inline struct turn *turn_at(struct turns *turns, __u64 index)
 	return &turns->list[index & (TURNS_MAX - 1)];
 }
 
-/* The count is raised last: other CPUs look at the newest turn. */
+/* The count is incremented last, because other CPUs read the newest turn. */
 static __always_inline void begin_turn(struct turns *turns, struct task_struct *task, bool traced,
 				       __u64 now)
 {
@@ -205,8 +204,8 @@ static __always_inline void begin_turn(struct turns *turns, struct task_struct *
 	__sync_fetch_and_add(&turns->count, 1);
 }
 
-/* The search for another program visits so many CPUs, from the next one on: neighbours share
- * caches, so the scheduler moves threads between them first. */
+/* The search for another program visits this many CPUs after this one: neighbours share caches, so
+ * the scheduler moves threads between them first. */
 #define NEIGHBOURS_MAX 256
 
 /* cpus: the address of the thread's cpumask. */
@@ -236,7 +235,7 @@ static long turn_step(__u32 i, void *ctx)
 	return 1;
 }
 
-/* The turn that a CPU had then: its number, from 1; 0: it is forgotten. */
+/* Number, from 1, of a CPU's turn at a time; 0: not kept any more. */
 __noinline __u64 number_of_turn(__u32 cpu, __u64 at_ns)
 {
 	struct turn_search search = {.turns = turns_of(cpu), .at_ns = at_ns};
@@ -254,7 +253,7 @@ static __always_inline const struct turn *turn_then(__u32 cpu, __u64 at_ns)
 	return number ? turn_at(turns, number - 1) : NULL;
 }
 
-/* Whose turn on another CPU is looked for. */
+/* The kind of process whose turn on another CPU is searched. */
 enum turn_owner { NOT_TRACED, TRACED_OTHER, OWN };
 
 static __always_inline bool is_owner(const struct turn *turn, __u32 own, enum turn_owner owner)
@@ -264,8 +263,8 @@ static __always_inline bool is_owner(const struct turn *turn, __u32 own, enum tu
 	return turn->traced && (turn->tgid == own) == (owner == OWN);
 }
 
-/* The nth other CPU that such a process had then, of those where the thread may run, plus 1; else
- * how many there were too few, negative, or 0. */
+/* 1 + the nth other CPU, of those on which the thread may run, that such a process used at the time
+ * of a turn; or 0 or a negative number: how many such CPUs were missing. */
 __noinline int find_turn(const struct turn *than, __u64 cpus, __u32 nth, __u32 own,
 			 enum turn_owner owner)
 {
@@ -281,8 +280,9 @@ __noinline int find_turn(const struct turn *than, __u64 cpus, __u32 nth, __u32 o
 	return -(int)nth;
 }
 
-/* The turn that stands for the nth of the threads that wait: each CPU of another program is one
- * thread's reason, untraced programs first, and own threads are that of the rest. */
+/* The turn that is charged with the nth waiting thread's wait: each CPU of another program is one
+ * thread's reason, untraced programs first; threads of the same process are the reason of the rest.
+ */
 static __always_inline const struct turn *reason_of_turn(const struct turn *turn,
 							 const struct perfx_waiter *waiter,
 							 __u64 cpus)
@@ -290,7 +290,7 @@ static __always_inline const struct turn *reason_of_turn(const struct turn *turn
 	__u32 own = waiter->wait.tgid;
 	__s64 others = perfx_runnable.count;
 	int found;
-	/* the wait's beginning is as good as a random number, and the same for all of its turns */
+	/* the start of the wait serves as a random number that is the same for all of its turns */
 	__u32 nth = waiter->began_ns % (others > 0 ? (__u64)others + 1 : 1);
 
 	if (!turn->tgid || (!turn->traced && !nth))
@@ -319,8 +319,8 @@ __noinline int add_turn(struct perfx_waiter *waiter, const struct turn *turn, __
 	return 0;
 }
 
-/* The part of a turn that is added: Linux 6.1 counts the stacks of all open calls together, and
- * they are full. */
+/* The part of a turn that is added. Not on the stack: Linux 6.1 adds up the stacks of all open
+ * calls, which have no room left. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -335,14 +335,14 @@ static __always_inline struct turn *turn_part(void)
 	return bpf_map_lookup_elem(&perfx_turn_part, &key);
 }
 
-/* A wait that is divided among the turns during which it lasted, from the newest turn on. */
+/* Divides a wait among the turns during it, from the newest one on. */
 struct wait_division {
 	struct perfx_waiter *waiter;
 	struct turns *turns;
 	__u64 cpus; /* may_run_on()'s */
 	__u64 to_ns, left_ns;
 	__u64 longest_ns;
-	/* which had most of it, by its place among the newest plus 1 (0: none), and when */
+	/* the turn with most of it: 1 + its distance from the newest (0: none), and its time */
 	__u64 longest_at_ns;
 	__u32 longest;
 };
@@ -371,7 +371,8 @@ static long divide_step(__u32 i, void *ctx)
 	return 0;
 }
 
-/* A traced thread gets this CPU. Its wait counts once, for the turn that had most of it. */
+/* A traced thread gets this CPU: divides its wait, which counts once, for the turn with most of it.
+ */
 static __always_inline void divide_wait(struct perfx_waiter *waiter, struct turns *turns,
 					__u64 cpus, __u64 since_ns, __u64 now)
 {
@@ -408,7 +409,7 @@ static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
 	return NULL;
 }
 
-/* When what is not in the sums began; 0: nothing is left. */
+/* Ends a wait. Returns the start of the part that is not in the sums yet; 0: none. */
 static __always_inline __u64 wait_end(struct perfx_waiter *waiter)
 {
 	__u64 since_ns = __sync_lock_test_and_set(&waiter->since_ns, 0);
@@ -428,7 +429,8 @@ static __always_inline void waiter_free(__u32 tid)
 	waiter->tid = 0;
 }
 
-/* A wait begins; what for is to be found yet, and wait_start() to follow. NULL: no place. */
+/* Prepares a wait, before its reason is found and wait_start() is called. NULL: no entry is free.
+ */
 static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *task,
 							 const struct perfx_traced_process *traced,
 							 __u64 now)
@@ -437,7 +439,7 @@ static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *tas
 
 	if (!waiter)
 		return NULL;
-	wait_end(waiter); /* it may have got a CPU while nothing was traced */
+	wait_end(waiter); /* the thread may have got a CPU while tracing was off */
 	waiter->off_cpu_ns = now;
 	waiter->waker_tid = 0;
 	__builtin_memset(&waiter->wait, 0, sizeof(waiter->wait));
@@ -449,7 +451,7 @@ static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *tas
 	return waiter;
 }
 
-/* Last: user space takes what it finds with a time. */
+/* Called last: user space reads entries that have a time. */
 static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
 {
 	waiter->began_ns = recorded_time(now) + 1;
@@ -459,8 +461,9 @@ static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
 	__sync_lock_test_and_set(&waiter->since_ns, waiter->began_ns);
 }
 
-/* As traced_of; most switches are to and from threads of the kernel. A thread that exits is left
- * alone: its process may no longer be traced when it returns, and its wait would have no end. */
+/* As traced_of, but NULL for kernel threads, which most switches involve, and for threads that
+ * exit: the process may not be traced any more when such a thread runs again, and its wait would
+ * not end. */
 static __always_inline struct perfx_traced_process *traced_by(struct task_struct *task)
 {
 	return task->flags & (PF_KTHREAD | PF_EXITING) ? NULL : traced_of(task);
@@ -479,8 +482,7 @@ static __always_inline void leaves_cpu(struct task_struct *task,
 	wait_start(waiter, now);
 }
 
-/* The wait of a thread that gets this CPU is over. Returns how long the thread was off the CPU; 0:
- * that is not known. */
+/* Ends the wait of a thread that gets this CPU. Returns how long it was off the CPU; 0: unknown. */
 __noinline __u64 wait_over(__u32 tid, __u64 cpus, __u64 now)
 {
 	struct turns *turns = turns_of(bpf_get_smp_processor_id());
@@ -520,7 +522,7 @@ int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct t
 	if (!turns)
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* first: a thread that leaves now has not waited beside it */
+	/* first: the thread that leaves now did not wait at the same time */
 	if (gets)
 		gets_cpu(next, now);
 	if (leaves)
@@ -529,8 +531,8 @@ int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct t
 	return 0;
 }
 
-/* A lock is handed over by the thread that had it. That is the current one here; where the wakeup
- * is done, which may be on another CPU, it need not be. */
+/* The thread that releases a lock wakes the next one. Here it is the current thread; at
+ * sched_wakeup, which may run on another CPU, it need not be. */
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(perfx_on_waking, struct task_struct *task)
 {
@@ -545,7 +547,7 @@ int BPF_PROG(perfx_on_waking, struct task_struct *task)
 	return 0;
 }
 
-/* What it waited for has come; now it waits for a CPU. */
+/* A thread's wait for an event is over; now it waits for a CPU. */
 SEC("?tp_btf/sched_wakeup")
 int BPF_PROG(perfx_on_wakeup, struct task_struct *task)
 {
@@ -585,8 +587,8 @@ int BPF_PROG(perfx_on_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
-/* The recording's end leaves the table as it is: user space reads it a while later, when a thread
- * that waited then may have ended. */
+/* After the recording the table stays as it is: user space reads it later, and a thread that waited
+ * at the end of the recording may have exited by then. */
 SEC("?tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_exit_waiting, struct task_struct *task)
 {
@@ -595,7 +597,7 @@ int BPF_PROG(perfx_on_exit_waiting, struct task_struct *task)
 	return 0;
 }
 
-/* The thread that executes takes over the main thread's id. */
+/* A thread that calls exec takes over the main thread's id. */
 SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_waiting, struct task_struct *task, pid_t old_pid)
 {
@@ -604,14 +606,14 @@ int BPF_PROG(perfx_on_exec_waiting, struct task_struct *task, pid_t old_pid)
 	return 0;
 }
 
-/* The member is missing where there is one CPU: the current task is on it. */
+/* Kernels for a single CPU lack the member: the current task is on the CPU. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->on_cpu) ? task->on_cpu
 						   : task == bpf_get_current_task_btf();
 }
 
-/* The recording begins: threads that wait have left the CPU before. */
+/* Start of the recording: adds the threads that have left the CPU before. */
 SEC("?iter/task")
 int perfx_at_begin(struct bpf_iter__task *ctx)
 {
@@ -627,7 +629,7 @@ int perfx_at_begin(struct bpf_iter__task *ctx)
 	if (task->__state)
 		find_reason(&waiter->wait, task, false);
 	wait_start(waiter, perfx_waiting_from_ns);
-	/* it has got a CPU meanwhile */
+	/* the thread has got a CPU meanwhile */
 	if (is_on_cpu(task))
 		wait_end(waiter);
 	return 0;
