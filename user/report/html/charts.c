@@ -47,78 +47,73 @@ void html_json(struct text *into, const char *json)
 	}
 }
 
-static void add_data(struct text *into, json_t *data)
-{
-	char *dumped = json_dumps(data, JSON_COMPACT);
-
-	text_add(into, "<script type=\"application/json\">");
-	if (dumped)
-		html_json(into, dumped);
-	else
-		into->failed = true;
-	text_add(into, "</script>");
-	free(dumped);
-	json_decref(data);
-}
-
 static void open_chart(struct text *into, const char *kind, const char *caption)
 {
 	text_printf(into, "<figure class=%s><figcaption>%s", kind, caption);
 }
 
+#define KINDS_MAX 3
+
 /* A graph's data while it is filled. */
 struct flame {
-	json_t *names, *nodes;
-	struct map64 functions; /* function id or frame → index of its name */
-	size_t names_count, nodes_count;
-	size_t rest_count; /* of the nodes, the first */
+	const char *kinds[KINDS_MAX];	/* of a node's values */
+	json_t *names, *nodes, *python; /* python: indices of names; NULL: none */
+	struct map64 places;		/* hash of a name → its index */
+	size_t rest_count;		/* of the nodes, the first */
 	uint64_t whole;
-	bool is_held; /* live bytes are known */
-	bool marks_python;
-	json_t *python; /* indices of names; NULL: none */
 };
 
-/* The name's index; key: the same for the same name. */
-static uint32_t flame_name(struct flame *flame, uint64_t key, const char *name)
+static uint32_t flame_name(struct flame *flame, const char *name)
 {
-	uint32_t index = map64_get(&flame->functions, key);
+	uint64_t key = fnv1a(name, strlen(name));
+	uint32_t index = map64_get(&flame->places, key);
 
 	if (index != MAP64_NONE)
 		return index;
-	index = (uint32_t)flame->names_count;
-	if (!map64_put(&flame->functions, key, index)) {
+	flame->names = flame->names ?: json_array();
+	index = (uint32_t)json_array_size(flame->names);
+	if (!map64_put(&flame->places, key, index))
 		json_array_append_new(flame->names, json_of_name(name));
-		flame->names_count++;
-	}
 	return index;
 }
 
-/* Takes values. Returns the node's index. */
-static long flame_node(struct flame *flame, long parent, uint32_t name, json_t *values)
+/* values: of each kind; NULL: 0. Returns the node's index. */
+static long flame_node(struct flame *flame, long parent, uint32_t name, const uint64_t *values)
 {
+	json_t *array = json_array();
+
+	for (int i = 0; i < KINDS_MAX && flame->kinds[i]; i++)
+		json_array_append_new(array, json_of_integer(values ? values[i] : 0));
+	flame->nodes = flame->nodes ?: json_array();
 	json_array_append_new(flame->nodes,
-			      json_pack("[I,I,o]", (json_int_t)parent, (json_int_t)name, values));
-	return (long)flame->nodes_count++;
+			      json_pack("[I,I,o]", (json_int_t)parent, (json_int_t)name, array));
+	return (long)json_array_size(flame->nodes) - 1;
 }
 
-/* Takes values, the kinds of numbers. */
-static void flame_end(struct text *into, struct flame *flame, const char *unit, json_t *values)
+static void flame_end(struct text *into, struct flame *flame, const char *unit)
 {
-	json_t *data =
-		json_pack("{s:s,s:o,s:o,s:o,s:I,s:o}", "unit", unit, "values", values, "names",
-			  flame->names, "nodes", flame->nodes, "rest",
-			  (json_int_t)flame->rest_count, "whole", json_of_integer(flame->whole));
+	json_t *kinds = json_array();
+	char *data = NULL;
+	json_t *graph;
 
-	if (flame->python)
-		json_object_set_new(data, "python", flame->python);
+	for (int i = 0; i < KINDS_MAX && flame->kinds[i]; i++)
+		json_array_append_new(kinds, json_string(flame->kinds[i]));
+	graph = json_object_of({"unit", json_string(unit)}, {"values", kinds},
+			       {"names", flame->names ?: json_array()},
+			       {"nodes", flame->nodes ?: json_array()},
+			       {"rest", json_of_integer(flame->rest_count)},
+			       {"whole", json_of_integer(flame->whole)},
+			       {"python", flame->python ?: json_null()});
+	if (graph)
+		data = json_dumps(graph, JSON_COMPACT);
+	into->failed |= !data;
 	text_add(into, "</figcaption><div class=graph></div><noscript><p class=note>Drawn by a "
-		       "script.</p></noscript>");
-	if (data)
-		add_data(into, data);
-	else
-		into->failed = true;
-	text_add(into, "</figure>\n");
-	map64_clear(&flame->functions);
+		       "script.</p></noscript><script type=\"application/json\">");
+	html_json(into, data ?: "");
+	text_add(into, "</script></figure>\n");
+	free(data);
+	json_decref(graph);
+	map64_clear(&flame->places);
 }
 
 /* Calling contexts with their time, callees included. */
@@ -152,20 +147,19 @@ static int sum_calls(const struct profile_process *p, struct call_node *nodes)
 	return err;
 }
 
-/* Before all nodes of functions. Ids of functions are below 2^32. */
+/* Before all nodes of functions. */
 static void add_rest(struct flame *flame, const char *name, uint64_t ns)
 {
 	if (!ns)
 		return;
-	flame_node(flame, -1, flame_name(flame, UINT64_MAX - flame->rest_count, name),
-		   json_pack("[o]", json_of_integer(ns)));
+	flame_node(flame, -1, flame_name(flame, name), &ns);
 	flame->rest_count++;
 }
 
 static void add_calls(struct text *into, const struct profile *profile,
 		      const struct profile_process *p, struct call_node *nodes)
 {
-	struct flame flame = {.names = json_array(), .nodes = json_array()};
+	struct flame flame = {.kinds = {"Time"}};
 	double all_ns = 0;
 
 	if (p->untraced.tid) {
@@ -182,14 +176,14 @@ static void add_calls(struct text *into, const struct profile *profile,
 		long parent = nodes[i].parent < 0 ? -1 : nodes[nodes[i].parent].node;
 
 		nodes[i].node = -1;
-		if (flame.nodes_count == NODES_MAX || !nodes[i].all_ns ||
+		if (json_array_size(flame.nodes) == NODES_MAX || !nodes[i].all_ns ||
 		    (double)nodes[i].all_ns < all_ns * NODE_SHARE ||
 		    (nodes[i].parent >= 0 && parent < 0))
 			continue;
-		nodes[i].node = flame_node(&flame, parent,
-					   flame_name(&flame, context->function,
-						      function ? function_label(function) : ""),
-					   json_pack("[o]", json_of_integer(context->self_ns)));
+		nodes[i].node =
+			flame_node(&flame, parent,
+				   flame_name(&flame, function ? function_label(function) : ""),
+				   &context->self_ns);
 	}
 	/* Explains the sum and 100 %, which are those of the table of functions. */
 	open_chart(into, "flame",
@@ -200,7 +194,7 @@ static void add_calls(struct text *into, const struct profile *profile,
 			    "100&nbsp;%% is the wall time of the process, %s",
 			    p->untraced.tid, as_ns(profile_wall_ns(p)));
 	text_add(into, ".");
-	flame_end(into, &flame, "ns", json_pack("[s]", "Time"));
+	flame_end(into, &flame, "ns");
 }
 
 static void chart_calls(struct text *into, const struct profile *profile,
@@ -213,20 +207,6 @@ static void chart_calls(struct text *into, const struct profile *profile,
 	else
 		add_calls(into, profile, p, nodes);
 	free(nodes);
-}
-
-/* Values of a stack's innermost frame (own), or of a caller. */
-typedef json_t *stack_values(const struct flame *flame, const void *of, bool own);
-
-static json_t *place_values(const struct flame *flame, const void *of, bool own)
-{
-	const struct profile_hotspot *h = of;
-
-	if (!flame->is_held)
-		return json_pack("[o]", json_of_integer(own ? h->allocated_bytes.value : 0));
-	return json_pack("[o,o,o]", json_of_integer(own ? h->live_at_peak_bytes : 0),
-			 json_of_integer(own ? h->live_bytes : 0),
-			 json_of_integer(own ? h->allocated_bytes.value : 0));
 }
 
 /* Is the function among the frames? They may have arguments, too. */
@@ -244,92 +224,77 @@ static bool has_frame(const struct profile_hotspot *h, const char *name)
 	return false;
 }
 
-/* The traced function that ran stands for the callers that a short stack does not have. */
-static long add_operator(struct flame *flame, const struct profile *profile,
-			 const struct profile_hotspot *h)
-{
-	const struct profile_function *function = profile_function(profile, h->function);
-
-	if (!function || !function_label(function)[0] || has_frame(h, function_label(function)))
-		return -1;
-	return flame_node(flame, -1,
-			  flame_name(flame, (uint64_t)(uintptr_t)function_label(function),
-				     function_label(function)),
-			  place_values(flame, h, !h->frames_count));
-}
-
-/* Frames of one name are one, whatever their addresses. Names of ours and ids of functions are in
- * other graphs, or below 2^32. */
-static uint32_t flame_frame(struct flame *flame, const struct profile_frame *frame)
-{
-	struct text name = {0};
-	uint32_t index, before;
-
-	location_frame(&name, frame, LOCATION_BRIEF);
-	before = (uint32_t)flame->names_count;
-	index = flame_name(flame, fnv1a(text_peek(&name), name.length), text_peek(&name));
-	text_clear(&name);
-	if (flame->marks_python && index == before && frame->language == PERFX_LANGUAGE_PYTHON) {
-		flame->python = flame->python ? flame->python : json_array();
-		json_array_append_new(flame->python, json_integer(index));
-	}
-	return index;
-}
-
-/* Outermost first. The script puts equal beginnings together. */
+/* Outermost first; values: of the innermost frame. The script puts equal beginnings together. */
 static void add_stack(struct flame *flame, long parent, const struct profile_frame *const *frames,
-		      size_t count, stack_values *values, const void *of)
+		      size_t count, const uint64_t *values, bool marks_python)
 {
-	for (size_t i = count; i-- > 0;)
-		parent = flame_node(flame, parent, flame_frame(flame, frames[i]),
-				    values(flame, of, i == 0));
+	for (size_t i = count; i-- > 0;) {
+		size_t before = json_array_size(flame->names);
+		struct text name = {0};
+		uint32_t index;
+
+		/* frames of one name are one, whatever their addresses */
+		location_frame(&name, frames[i], LOCATION_BRIEF);
+		index = flame_name(flame, text_peek(&name));
+		text_clear(&name);
+		if (marks_python && index == before &&
+		    frames[i]->language == PERFX_LANGUAGE_PYTHON) {
+			flame->python = flame->python ?: json_array();
+			json_array_append_new(flame->python, json_integer(index));
+		}
+		parent = flame_node(flame, parent, index, i ? NULL : values);
+	}
 	if (parent < 0)
-		flame_node(flame, -1, flame_name(flame, 0, "(no stack)"), values(flame, of, true));
+		flame_node(flame, -1, flame_name(flame, "(no stack)"), values);
 }
 
 static void chart_places(struct text *into, const struct profile *profile,
 			 const struct profile_memory *memory)
 {
 	bool held = memory->current_bytes != PROFILE_ABSENT;
-	struct flame flame = {.names = json_array(), .nodes = json_array(), .is_held = held};
+	struct flame flame = {.kinds = {"Allocated"}};
 
+	if (held)
+		flame = (struct flame){.kinds = {"At peak", "Live", "Allocated"}};
 	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++) {
 		const struct profile_hotspot *h = &memory->hotspots[i];
+		const struct profile_function *function = profile_function(profile, h->function);
+		const uint64_t allocated = h->allocated_bytes.value;
+		const uint64_t values[] = {held ? h->live_at_peak_bytes : allocated, h->live_bytes,
+					   allocated};
+		long parent = -1;
 
-		add_stack(&flame, add_operator(&flame, profile, h), h->frames, h->frames_count,
-			  place_values, h);
+		/* the traced function that ran stands for the callers that a short stack does not
+		 * have */
+		if (function && function_label(function)[0] &&
+		    !has_frame(h, function_label(function)))
+			parent =
+				flame_node(&flame, -1, flame_name(&flame, function_label(function)),
+					   h->frames_count ? NULL : values);
+		add_stack(&flame, parent, h->frames, h->frames_count, values, false);
 	}
 	open_chart(into, "\"flame memory\"", "Allocations (");
 	text_printf(into,
 		    "%s) by call stack: operators and callers above, the allocating function at "
 		    "the bottom.",
 		    memory_words(memory));
-	flame_end(into, &flame, "B",
-		  held ? json_pack("[s,s,s]", "At peak", "Live", "Allocated")
-		       : json_pack("[s]", "Allocated"));
-}
-
-static json_t *sample_values(const struct flame *flame, const void *of, bool own)
-{
-	const struct profile_activity *sample = of;
-	bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
-
-	(void)flame;
-	return json_pack("[o,o]", json_of_integer(own && on_cpu ? sample->ns : 0),
-			 json_of_integer(own && !on_cpu ? sample->ns : 0));
+	flame_end(into, &flame, "B");
 }
 
 static void chart_samples(struct text *into, const struct profile *profile,
 			  const struct profile_process *p)
 {
 	const struct profile_sampling *sampling = &profile->sampling;
-	struct flame flame = {.names = json_array(), .nodes = json_array(), .marks_python = true};
+	struct flame flame = {.kinds = {"CPU", "Waiting"}};
 
 	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX; i++) {
-		const struct profile_stack *stack = p->samples.list[i].stack;
+		const struct profile_activity *sample = &p->samples.list[i];
+		const struct profile_stack *stack = sample->stack;
+		bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
+		const uint64_t values[] = {on_cpu ? sample->ns : 0, on_cpu ? 0 : sample->ns};
 
 		add_stack(&flame, -1, stack ? stack->frames : NULL, stack ? stack->frames_count : 0,
-			  sample_values, &p->samples.list[i]);
+			  values, true);
 	}
 	open_chart(into, "flame", "Sampled time by call stack: callers above. Threads add up");
 	if (sampling->on_cpu_interval_ns)
@@ -338,7 +303,7 @@ static void chart_samples(struct text *into, const struct profile *profile,
 	if (sampling->off_cpu_interval_ns)
 		text_printf(into, ", every %s while waiting", as_ns(sampling->off_cpu_interval_ns));
 	text_add(into, ".");
-	flame_end(into, &flame, "ns", json_pack("[s,s]", "CPU", "Waiting"));
+	flame_end(into, &flame, "ns");
 }
 
 struct point {
