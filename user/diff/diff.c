@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "diff/internal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,30 +17,20 @@
  * differ from run to run.
  */
 
-/* Where " (pid 42)" or " (tid 42)" that begins here ends; NULL: it is something else. */
-static const char *id_end(const char *text)
-{
-	const char *at = text + strlen(" (pid ");
-
-	if (!begins_with(text, " (pid ") && !begins_with(text, " (tid "))
-		return NULL;
-	while (isdigit((unsigned char)*at))
-		at++;
-	return *at == ')' ? at + 1 : NULL;
-}
-
+/* Without " (pid 42)" and " (tid 42)". */
 static char *subject_without_ids(const struct finding *finding)
 {
 	struct text subject = {0}, key = {0};
-	const char *at;
 
 	escape_unmarked(&subject, finding->subject);
-	for (at = text_peek(&subject); *at;) {
-		const char *end = id_end(at);
+	for (const char *at = text_peek(&subject); *at; at++) {
+		bool is_id = begins_with(at, " (pid ") || begins_with(at, " (tid ");
+		size_t digits = is_id ? strspn(at + 6, "0123456789") : 0;
 
-		if (!end)
+		if (is_id && at[6 + digits] == ')')
+			at += 6 + digits;
+		else
 			text_add_bytes(&key, at, 1);
-		at = end ? end : at + 1;
 	}
 	text_finish(&subject, &key.failed);
 	return text_take(&key);
@@ -80,32 +69,29 @@ static int add_missing(struct diff_process *process, unsigned in, const struct p
 	return 0;
 }
 
-static int compare_findings(struct diff_process *process, const struct process_analysis *a,
-			    const struct process_analysis *b)
+int diff_findings(struct diff *diff, const struct analysis *analysis_a,
+		  const struct analysis *analysis_b)
 {
-	int err;
+	for (size_t i = 0; i < diff->processes_count; i++) {
+		struct diff_process *p = &diff->processes[i];
+		const struct process_analysis *a, *b;
+		int err;
 
-	process->findings =
-		calloc(a->findings_count + b->findings_count + 1, sizeof(*process->findings));
-	if (!process->findings)
-		return -ENOMEM;
-	err = add_missing(process, DIFF_IN_A, a, b);
-	return err ? err : add_missing(process, DIFF_IN_B, b, a);
-}
-
-int diff_findings(struct diff *diff, const struct analysis *a, const struct analysis *b)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < diff->processes_count && !err; i++) {
-		struct diff_process *process = &diff->processes[i];
-
-		if (process->a && process->b)
-			err = compare_findings(process,
-					       &a->processes[process->a - diff->a->processes],
-					       &b->processes[process->b - diff->b->processes]);
+		if (!p->a || !p->b)
+			continue;
+		a = &analysis_a->processes[p->a - diff->a->processes];
+		b = &analysis_b->processes[p->b - diff->b->processes];
+		p->findings =
+			calloc(a->findings_count + b->findings_count + 1, sizeof(*p->findings));
+		if (!p->findings)
+			return -ENOMEM;
+		err = add_missing(p, DIFF_IN_A, a, b);
+		if (!err)
+			err = add_missing(p, DIFF_IN_B, b, a);
+		if (err)
+			return err;
 	}
-	return err;
+	return 0;
 }
 
 static const struct profile_steps *steps_of(const struct profile_process *p)
@@ -118,19 +104,19 @@ static const struct profile_steps *steps_of(const struct profile_process *p)
 static void drop_other_steps(const struct diff *diff, const struct profile_steps **a,
 			     const struct profile_steps **b)
 {
+	bool period_a = *a && (*a)->found_by == PROFILE_STEPS_BY_PERIOD;
+	bool period_b = *b && (*b)->found_by == PROFILE_STEPS_BY_PERIOD;
 	const struct profile_function *of_a, *of_b;
 
-	if (!*a || !*b)
+	if (!*a || !*b || (!period_a && !period_b))
 		return;
 	of_a = profile_function(diff->a, (*a)->function);
 	of_b = profile_function(diff->b, (*b)->function);
-	if ((*a)->found_by != PROFILE_STEPS_BY_PERIOD && (*b)->found_by != PROFILE_STEPS_BY_PERIOD)
-		return;
-	if ((*a)->found_by == (*b)->found_by && of_a && of_b && strcmp(of_a->name, of_b->name))
+	if (period_a && period_b && of_a && of_b && strcmp(of_a->name, of_b->name))
 		*a = *b = NULL;
-	else if ((*a)->found_by != (*b)->found_by && (*a)->found_by == PROFILE_STEPS_BY_PERIOD)
+	else if (period_a && !period_b)
 		*a = NULL;
-	else if ((*a)->found_by != (*b)->found_by)
+	else if (!period_a)
 		*b = NULL;
 }
 
@@ -306,28 +292,20 @@ static int pair_processes(struct diff *diff)
 	return 0;
 }
 
-static double flops_per_s(const struct profile_process *p)
-{
-	return p ? diff_known(roofline_flops_per_s(p)) : NAN;
-}
-
-static double wall(const struct profile_process *p)
-{
-	return p ? (double)profile_wall_ns(p) : NAN;
-}
-
-static double cores(const struct profile_process *p)
-{
-	return p ? diff_of(p->cpu_ns, profile_wall_ns(p)) : NAN;
-}
-
 static int compare_process(struct diff *diff, struct diff_process *process)
 {
 	int err = diff_functions(diff, process);
 
-	process->wall_ns = (struct diff_pair){wall(process->a), wall(process->b)};
-	process->cores = (struct diff_pair){cores(process->a), cores(process->b)};
-	process->flops_per_s = (struct diff_pair){flops_per_s(process->a), flops_per_s(process->b)};
+	process->wall_ns = process->cores = process->flops_per_s = (struct diff_pair){NAN, NAN};
+	for (int is_b = 0; is_b <= 1; is_b++) {
+		const struct profile_process *p = is_b ? process->b : process->a;
+
+		if (!p)
+			continue;
+		*diff_side(&process->wall_ns, is_b) = (double)profile_wall_ns(p);
+		*diff_side(&process->cores, is_b) = diff_of(p->cpu_ns, profile_wall_ns(p));
+		*diff_side(&process->flops_per_s, is_b) = diff_known(roofline_flops_per_s(p));
+	}
 	for (size_t i = 0; i < process->functions_count && !err; i++) {
 		diff->compared_count += process->functions[i].in == (DIFF_IN_A | DIFF_IN_B);
 		diff->tested_count += process->functions[i].welch.known;

@@ -16,10 +16,9 @@ static double known(uint64_t value)
 
 static const struct profile_memory *memory_of(const struct profile_process *p, unsigned domain)
 {
-	for (size_t i = 0; p && i < p->memory_count; i++) {
+	for (size_t i = 0; p && domain && i < p->memory_count; i++)
 		if (p->memory[i].domain == domain)
 			return &p->memory[i];
-	}
 	return NULL;
 }
 
@@ -51,42 +50,28 @@ static double rate(const struct profile_memory *memory, uint64_t count)
 	return memory ? diff_per_s(count, memory->recorded_ns) : NAN;
 }
 
+/* domain 0: resident */
 static void compare_domain(const struct diff *diff, struct diff_process *process, unsigned domain)
 {
-	const struct profile_memory *a = memory_of(process->a, domain);
-	const struct profile_memory *b = memory_of(process->b, domain);
-	struct diff_memory *into;
-
-	if (!a && !b)
-		return;
-	into = &process->memory[process->memory_count++];
-	*into = (struct diff_memory){
+	const struct profile_process *p = process->a, *q = process->b;
+	const struct profile_memory *a = memory_of(p, domain), *b = memory_of(q, domain);
+	struct diff_memory into = {
 		.domain = (enum perfx_domain)domain,
 		.peak_bytes = {a ? known(a->peak_bytes) : NAN, b ? known(b->peak_bytes) : NAN},
 		.allocated_per_s = {rate(a, a ? a->allocated_bytes.value : 0),
 				    rate(b, b ? b->allocated_bytes.value : 0)},
 		.allocs_per_s = {rate(a, a ? a->allocs.value : 0),
 				 rate(b, b ? b->allocs.value : 0)},
-		.exact = a && b && is_exact(a, process->a) && is_exact(b, process->b),
+		.exact = !domain || (a && b && is_exact(a, p) && is_exact(b, q)),
 	};
-	judge_memory(diff, into);
-}
 
-static void compare_resident(const struct diff *diff, struct diff_process *process)
-{
-	struct diff_memory *into = &process->memory[process->memory_count];
-
-	*into = (struct diff_memory){
-		.peak_bytes = {process->a ? known(process->a->rss_peak_bytes) : NAN,
-			       process->b ? known(process->b->rss_peak_bytes) : NAN},
-		.allocated_per_s = {NAN, NAN},
-		.allocs_per_s = {NAN, NAN},
-		.exact = true,
-	};
-	if (isnan(into->peak_bytes.a) && isnan(into->peak_bytes.b))
+	if (!domain)
+		into.peak_bytes = (struct diff_pair){p ? known(p->rss_peak_bytes) : NAN,
+						     q ? known(q->rss_peak_bytes) : NAN};
+	if (!a && !b && isnan(into.peak_bytes.a) && isnan(into.peak_bytes.b))
 		return;
-	process->memory_count++;
-	judge_memory(diff, into);
+	judge_memory(diff, &into);
+	process->memory[process->memory_count++] = into;
 }
 
 struct side_place {
@@ -157,9 +142,9 @@ static void add(double *sum, double value)
 		*sum = isnan(*sum) ? value : *sum + value;
 }
 
-/* Adds all places of the key. Returns how many there are. */
-static size_t add_side(const struct side_places *side, size_t at, const char *key, double *peak,
-		       double *live, double *allocated, double *allocs)
+/* Adds all places of the key on one side. Returns how many there are. */
+static size_t add_side(struct diff_place *into, bool is_b, const struct side_places *side,
+		       size_t at, const char *key)
 {
 	size_t i;
 
@@ -168,10 +153,12 @@ static size_t add_side(const struct side_places *side, size_t at, const char *ke
 		const struct profile_hotspot *h = side->places[i].hotspot;
 		bool held = memory->current_bytes != PROFILE_ABSENT;
 
-		add(peak, held ? known(h->live_at_peak_bytes) : NAN);
-		add(live, held ? known(h->live_bytes) : NAN);
-		add(allocated, rate(memory, h->allocated_bytes.value));
-		add(allocs, rate(memory, h->allocs.value));
+		add(diff_side(&into->live_at_peak_bytes, is_b),
+		    held ? known(h->live_at_peak_bytes) : NAN);
+		add(diff_side(&into->live_bytes, is_b), held ? known(h->live_bytes) : NAN);
+		add(diff_side(&into->allocated_per_s, is_b),
+		    rate(memory, h->allocated_bytes.value));
+		add(diff_side(&into->allocs_per_s, is_b), rate(memory, h->allocs.value));
 	}
 	return i - at;
 }
@@ -192,10 +179,8 @@ static void match_places(const struct diff *diff, struct diff_process *process,
 					 .live_bytes = none,
 					 .allocated_per_s = none,
 					 .allocs_per_s = none};
-		in_a = add_side(a, i, key, &p->live_at_peak_bytes.a, &p->live_bytes.a,
-				&p->allocated_per_s.a, &p->allocs_per_s.a);
-		in_b = add_side(b, j, key, &p->live_at_peak_bytes.b, &p->live_bytes.b,
-				&p->allocated_per_s.b, &p->allocs_per_s.b);
+		in_a = add_side(p, false, a, i, key);
+		in_b = add_side(p, true, b, j, key);
 		p->in = (in_a ? DIFF_IN_A : 0) | (in_b ? DIFF_IN_B : 0);
 		shown = in_b ? &b->places[j] : &a->places[i];
 		p->profile = in_b ? diff->b : diff->a;
@@ -243,8 +228,7 @@ int diff_memory(struct diff *diff, struct diff_process *process)
 	process->memory = calloc(PERFX_DOMAINS + 1, sizeof(*process->memory));
 	if (!process->memory)
 		return -ENOMEM;
-	compare_resident(diff, process);
-	for (unsigned domain = 1; domain < PERFX_DOMAINS; domain++)
+	for (unsigned domain = 0; domain < PERFX_DOMAINS; domain++)
 		compare_domain(diff, process, domain);
 	return compare_places(diff, process);
 }

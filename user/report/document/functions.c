@@ -91,15 +91,6 @@ const char *compose_function(struct composer *c, const struct profile_process *p
 
 enum { HAS_MEMORY = 1, HAS_COMPUTE = 2, HAS_OFF_CPU = 4, HAS_GPU = 8 };
 
-static double flops_per_s_of(struct composer *c, const struct profile_process *p,
-			     const struct profile_row *row)
-{
-	/* the time of a call that launches is not that of its work */
-	if (row->inclusive.flops && profile_row_on_gpu(row))
-		return (double)row->inclusive.flops * 1e9 / (double)row->gpu_ns;
-	return roofline_of_row(c->profile, p, row).flops_per_s;
-}
-
 static double share_of_wall(const struct profile_process *p, uint64_t ns)
 {
 	return (double)ns / (double)(profile_wall_ns(p) ?: 1);
@@ -128,15 +119,13 @@ static size_t compose_sampled(struct composer *c, const struct profile_process *
 	for (size_t i = 0; i < operators.count && shown < c->limits->functions; i++) {
 		const struct sampled_operator *sampled = &operators.list[i];
 		double share = share_of_wall(p, sampled->ns);
-		struct text name = {0};
 
 		if (sampled->count < SAMPLED_COUNT || share < SAMPLED_SHARE)
 			break;
 		shown++;
-		escape_name(&name, sampled->name);
 		compose_rest_row(c, document_format(c->document, "≈%s", as_share(share)),
 				 document_format(c->document, "≈%s", as_ns(sampled->ns)),
-				 document_words(c->document, &name));
+				 compose_mark(c, sampled->name));
 	}
 	return shown;
 }
@@ -176,6 +165,10 @@ static void compose_row(struct composer *c, const struct profile_process *p,
 {
 	struct document *d = c->document;
 	uint64_t wall_ns = profile_wall_ns(p);
+	/* the time of a call that launches is not that of its work */
+	double flops_per_s = row->inclusive.flops && profile_row_on_gpu(row)
+				     ? (double)row->inclusive.flops * 1e9 / (double)row->gpu_ns
+				     : roofline_of_row(c->profile, p, row).flops_per_s;
 	bool is_timed = row->timed_count && wall_ns,
 	     has_self = is_timed && !profile_row_overlaps(row, wall_ns);
 	/* not all calls were timed */
@@ -196,7 +189,7 @@ static void compose_row(struct composer *c, const struct profile_process *p,
 		     cell_ns(row->avg_ns), cell_ns(row->p50_ns), cell_ns(row->p95_ns),
 		     cell_ns(row->p99_ns), cell_ns(row->min_ns), cell_ns(row->max_ns),
 		     cell_count(row->threads_count), cell_bytes(row->alloc_bytes),
-		     cell_flops(&row->inclusive), cell_gflops(flops_per_s_of(c, p, row)),
+		     cell_flops(&row->inclusive), cell_gflops(flops_per_s),
 		     compose_function(c, p, row->function),
 		     document_module(d, profile_function(c->profile, row->function),
 				     c->limits->name_columns));

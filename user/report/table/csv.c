@@ -14,26 +14,18 @@
 #include <errno.h>
 #include <string.h>
 
-/* A spreadsheet would compute a text that begins so; the wide forms too, in some languages, and
- * behind spaces. */
-static bool is_formula(const char *text)
-{
-	static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
-					   "\xef\xbc\xa0", NULL};
-
-	text += strspn(text, " ");
-	if (*text && strchr("=+-@", *text))
-		return true;
-	return text_begins_with_one_of(text, wide);
-}
-
 /* Adds a field of text without control characters: the separator, quotes and what trimming would
  * change are quoted. */
 void csv_add_field(struct text *line, const char *text, char separator)
 {
+	/* a spreadsheet would compute a text that begins so; the wide forms too, in some
+	 * languages, and behind spaces */
+	static const char *const formulas[] = {
+		"=", "+", "-", "@", "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0",
+		NULL};
 	const char special[] = {separator, '"', '\0'};
 	size_t length = strlen(text);
-	bool formula = is_formula(text);
+	bool formula = text_begins_with_one_of(text + strspn(text, " "), formulas);
 	bool quoted =
 		strpbrk(text, special) || text[0] == ' ' || (length && text[length - 1] == ' ');
 
@@ -74,53 +66,28 @@ static void add_value(struct text *line, const struct value *value, char separat
 	text_finish(&plain, &line->failed);
 }
 
-static int write_line(FILE *out, struct text *line, char separator)
-{
-	int err;
-
-	text_add(line, separator == ',' ? "\r\n" : "\n");
-	err = text_write(line, out);
-	line->length = 0;
-	return err;
-}
-
-static int write_header(FILE *out, const struct data_table_kind *kind, char separator,
-			struct text *line)
-{
-	const struct data_table_column *column = kind->columns;
-
-	for (; (column = data_table_csv_column(kind, column)); column++) {
-		text_add_bytes(line, &separator, column > kind->columns);
-		text_add(line, column->name);
-	}
-	return write_line(out, line, separator);
-}
-
-static int write_row(FILE *out, struct data_table *table, const struct data_table_row *row,
-		     char separator, struct text *line)
+/* A row, or the columns' names: NULL. */
+static int write_line(FILE *out, struct data_table *table, const struct data_table_row *row,
+		      char separator)
 {
 	const struct data_table_column *column = table->kind->columns;
+	struct text line = {0};
+	int err;
 
 	for (; (column = data_table_csv_column(table->kind, column)); column++) {
-		struct value value = data_table_value(table, row, column);
+		text_add_bytes(&line, &separator, column > table->kind->columns);
+		if (row) {
+			struct value value = data_table_value(table, row, column);
 
-		text_add_bytes(line, &separator, column > table->kind->columns);
-		add_value(line, &value, separator);
+			add_value(&line, &value, separator);
+		} else {
+			text_add(&line, column->name);
+		}
 	}
-	line->failed |= table->made.failed;
-	return write_line(out, line, separator);
-}
-
-static int write_rows(FILE *out, struct data_table *table, const struct report_options *options,
-		      char separator, struct text *line)
-{
-	size_t count = table->rows_count;
-	int err = options->no_header ? 0 : write_header(out, table->kind, separator, line);
-
-	if (options->top && options->top < count)
-		count = options->top;
-	for (size_t i = 0; i < count && !err; i++)
-		err = write_row(out, table, &table->rows[i], separator, line);
+	text_add(&line, separator == ',' ? "\r\n" : "\n");
+	line.failed |= table->made.failed;
+	err = text_write(&line, out);
+	text_clear(&line);
 	return err;
 }
 
@@ -131,7 +98,6 @@ static int write_table(FILE *out, const struct profile *profile, const struct an
 		data_table_kind_named(options->table ? options->table : "functions");
 	const char *order = options->sort ? options->sort : kind ? kind->order : NULL;
 	struct data_table table = {0};
-	struct text line = {0};
 	int err;
 
 	if (!kind || (order && !data_table_column_named(kind, order)))
@@ -139,9 +105,10 @@ static int write_table(FILE *out, const struct profile *profile, const struct an
 	err = data_table_fill(&table, kind, profile, analysis);
 	if (!err && order)
 		err = data_table_sort(&table, data_table_column_named(kind, order));
-	if (!err)
-		err = write_rows(out, &table, options, separator, &line);
-	text_clear(&line);
+	if (!err && !options->no_header)
+		err = write_line(out, &table, NULL, separator);
+	for (size_t i = 0; i < table.rows_count && (!options->top || i < options->top) && !err; i++)
+		err = write_line(out, &table, &table.rows[i], separator);
 	data_table_clear(&table);
 	return err;
 }

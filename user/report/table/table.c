@@ -192,28 +192,21 @@ static int compare_values(const struct value *a, const struct value *b)
 
 ORDER(compare_keys, struct key, compare_values(&a->value, &b->value), ASCENDING(a->place, b->place))
 
-static int make_key(struct data_table *table, const struct data_table_column *column,
-		    struct key *key, size_t i)
-{
-	key->row = table->rows[i];
-	key->place = i;
-	key->value = data_table_value(table, &table->rows[i], column);
-	if (key->value.kind == VALUE_TEXT || key->value.kind == VALUE_SENTENCE) {
-		/* as CSV shows it */
-		key->text = strdup(key->value.text[0] ? key->value.text : "?");
-		key->value.text = key->text;
-		return key->text ? 0 : -ENOMEM;
-	}
-	return 0;
-}
-
 int data_table_sort(struct data_table *table, const struct data_table_column *column)
 {
 	struct key *keys = calloc(table->rows_count + 1, sizeof(*keys));
 	int err = keys ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < table->rows_count && !err; i++)
-		err = make_key(table, column, &keys[i], i);
+	for (size_t i = 0; i < table->rows_count && !err; i++) {
+		struct value value = data_table_value(table, &table->rows[i], column);
+
+		keys[i] = (struct key){.value = value, .row = table->rows[i], .place = i};
+		if (value.kind != VALUE_TEXT && value.kind != VALUE_SENTENCE)
+			continue;
+		/* as CSV shows it */
+		keys[i].value.text = keys[i].text = strdup(value.text[0] ? value.text : "?");
+		err = keys[i].text ? 0 : -ENOMEM;
+	}
 	if (!err)
 		qsort(keys, table->rows_count, sizeof(*keys), compare_keys);
 	for (size_t i = 0; i < table->rows_count && keys; i++) {
