@@ -44,25 +44,13 @@ static void add_character(struct text *text, uint32_t code)
 	text_add_bytes(text, bytes, count);
 }
 
-struct string_kind {
-	unsigned character_bytes; /* 1, 2, 4 */
-	bool compact, ascii;
-};
-
-/* interned:2, kind:3, compact:1, ascii:1: the same from 3.8 to 3.14. */
-static struct string_kind kind_of(uint32_t state)
-{
-	return (struct string_kind){.character_bytes = state >> 2 & 7,
-				    .compact = state >> 5 & 1,
-				    .ascii = state >> 6 & 1};
-}
-
 /* The text of a str object; NULL with errno. */
 static char *read_string(pid_t pid, const struct code_offsets *code, uint64_t address)
 {
 	uint8_t characters[TEXT_CHARACTERS_MAX * sizeof(uint32_t)];
 	struct text text = {0};
-	struct string_kind kind;
+	unsigned character_bytes;
+	bool compact, ascii;
 	uint64_t length;
 	uint32_t state;
 	int err = process_read(pid, address + OBJECT_LENGTH, &length, sizeof(length));
@@ -73,20 +61,23 @@ static char *read_string(pid_t pid, const struct code_offsets *code, uint64_t ad
 		errno = -err;
 		return NULL;
 	}
-	kind = kind_of(state);
+	/* interned:2, kind:3, compact:1, ascii:1: the same from 3.8 to 3.14 */
+	character_bytes = state >> 2 & 7;
+	compact = state >> 5 & 1;
+	ascii = state >> 6 & 1;
 	errno = ESTALE;
-	if (!kind.compact || (kind.ascii && kind.character_bytes != 1) ||
-	    (kind.character_bytes != 1 && kind.character_bytes != 2 && kind.character_bytes != 4))
+	if (!compact || (ascii && character_bytes != 1) ||
+	    (character_bytes != 1 && character_bytes != 2 && character_bytes != 4))
 		return NULL;
 	if (length > TEXT_CHARACTERS_MAX)
 		length = TEXT_CHARACTERS_MAX;
-	address += kind.ascii ? code->string_data : code->string_wide_data;
-	if (length && process_read(pid, address, characters, length * kind.character_bytes))
+	address += ascii ? code->string_data : code->string_wide_data;
+	if (length && process_read(pid, address, characters, length * character_bytes))
 		return NULL;
 	for (uint64_t i = 0; i < length; i++) {
 		uint32_t character = 0;
 
-		memcpy(&character, characters + i * kind.character_bytes, kind.character_bytes);
+		memcpy(&character, characters + i * character_bytes, character_bytes);
 		add_character(&text, character);
 	}
 	return length ? text_take(&text) : strdup("");
@@ -110,11 +101,6 @@ static uint64_t pointer_at(const struct code_head *head, uint16_t offset)
 	if (offset <= CODE_BYTES - sizeof(pointer))
 		memcpy(&pointer, head->bytes + offset, sizeof(pointer));
 	return pointer;
-}
-
-static uint32_t first_line_of(const struct code_head *head, const struct code_offsets *code)
-{
-	return (uint32_t)pointer_at(head, code->first_line);
 }
 
 /* As much of it as there is in every release: up to the pointer that lies last. */
@@ -170,7 +156,7 @@ int code_read(pid_t pid, const struct cpython *python, uint64_t address, struct 
 	*code = (struct code){.lines.format = at->format};
 	if (err)
 		return err;
-	code->lines.first_line = first_line_of(&head, at);
+	code->lines.first_line = (uint32_t)pointer_at(&head, at->first_line);
 	code->is_generator = pointer_at(&head, at->flags) & (CO_GENERATOR | CO_ASYNC_GENERATOR);
 	code->file = read_string(pid, at, pointer_at(&head, at->file));
 	if (code->file)

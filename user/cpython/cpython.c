@@ -18,14 +18,6 @@ struct symbols {
 	uint64_t eval_start, eval_end;
 };
 
-/* Python itself, as a program or a library, under whatever name its version adds; or a program that
- * has it built in, which is the first file mapped. */
-static bool may_be_python(const struct module_ref *module, size_t index)
-{
-	return !index || begins_with(module->base, "python") ||
-	       begins_with(module->base, "libpython");
-}
-
 static bool find_symbols(pid_t pid, const struct maps *maps, const struct module_ref *module,
 			 struct symbols *symbols)
 {
@@ -76,17 +68,6 @@ static uint32_t version_of(pid_t pid, const struct maps *maps, const struct modu
 	for (size_t i = 0; !version && i < maps__count(maps); i++)
 		version = minor_in(maps__at(maps, i)->path);
 	return version << 16;
-}
-
-static void format_version(struct cpython *python, uint32_t version)
-{
-	/* the lowest byte, the kind of release, is never 0 in one that is known whole */
-	if (version & 0xff)
-		snprintf(python->version, sizeof(python->version), "%u.%u.%u", version >> 24,
-			 version >> 16 & 0xff, version >> 8 & 0xff);
-	else if (version)
-		snprintf(python->version, sizeof(python->version), "%u.%u", version >> 24,
-			 version >> 16 & 0xff);
 }
 
 /* struct PyTypeObject and PyMemberDef, the same in all releases. */
@@ -176,29 +157,21 @@ static bool check_frame(pid_t pid, const struct cpython *python, uint64_t *frame
 	return read_pointer(pid, (code & ~7ull) + 8, &type) && type == python->code_type;
 }
 
-/* The innermost frame, 0: there is none. */
-static bool innermost_frame(pid_t pid, const struct perfx_python_layout *at, uint64_t thread,
-			    uint64_t *frame)
-{
-	uint64_t cframe;
-
-	if (at->thread_frame)
-		return read_pointer(pid, thread + at->thread_frame, frame);
-	return read_pointer(pid, thread + at->thread_cframe, &cframe) &&
-	       read_pointer(pid, cframe + at->cframe_frame, frame);
-}
-
 /* All frames of a thread have code. Adds the frames to *count if the thread is there, which its
  * control block shows by pointing to itself: a subinterpreter's state up to 3.11 is that of the
  * thread that made it, which may have ended. */
 static bool check_thread(pid_t pid, const struct cpython *python, uint64_t thread, size_t *count)
 {
 	const struct perfx_python_layout *at = &python->release.frames;
-	uint64_t id, itself, frame;
-	bool runs_code, is_there;
+	uint64_t id, itself, cframe, frame; /* 0: there is none */
+	bool runs_code, is_there, found;
 
-	if (!read_pointer(pid, thread + at->thread_id, &id) ||
-	    !innermost_frame(pid, at, thread, &frame))
+	if (at->thread_frame)
+		found = read_pointer(pid, thread + at->thread_frame, &frame);
+	else
+		found = read_pointer(pid, thread + at->thread_cframe, &cframe) &&
+			read_pointer(pid, cframe + at->cframe_frame, &frame);
+	if (!found || !read_pointer(pid, thread + at->thread_id, &id))
 		return false;
 	is_there = id && read_pointer(pid, id, &itself) && itself == id;
 	for (size_t i = 0; frame && i < FRAMES_MAX; i++) {
@@ -224,7 +197,7 @@ static bool check_interpreter(pid_t pid, const struct cpython *python, uint64_t 
 	return true;
 }
 
-/* One look at all threads: false where one is not as expected. *count: frames with code. */
+/* Reads all threads once: false where one is not as expected. *count: frames with code. */
 static bool check_threads(pid_t pid, const struct cpython *python, size_t *count)
 {
 	const struct perfx_python_layout *at = &python->release.frames;
@@ -240,10 +213,46 @@ static bool check_threads(pid_t pid, const struct cpython *python, size_t *count
 	return true;
 }
 
-static enum cpython_found check(pid_t pid, const struct cpython *python, const char **why)
+static enum cpython_found inspect(pid_t pid, const struct symbols *symbols, uint32_t version,
+				  struct cpython *python, const char **why)
 {
+	uint8_t runtime[CPYTHON_RUNTIME_BYTES];
+	struct perfx_python_layout *frames = &python->release.frames;
+	uint64_t interpreter, main, gil;
 	size_t count = 0;
 
+	*why = "its memory cannot be read";
+	if (process_read(pid, symbols->runtime, runtime, sizeof(runtime)))
+		return CPYTHON_UNREADABLE;
+	if (cpython_runtime_version(runtime))
+		version = cpython_runtime_version(runtime);
+	/* the lowest byte, the kind of release, is never 0 in one that is known whole */
+	if (version & 0xff)
+		snprintf(python->version, sizeof(python->version), "%u.%u.%u", version >> 24,
+			 version >> 16 & 0xff, version >> 8 & 0xff);
+	else if (version)
+		snprintf(python->version, sizeof(python->version), "%u.%u", version >> 24,
+			 version >> 16 & 0xff);
+	*why = cpython_release(runtime, version, &python->release);
+	if (*why)
+		return CPYTHON_UNREADABLE;
+	*why = "";
+	python->code_type = symbols->code_type;
+	frames->interpreters = symbols->runtime + python->release.runtime_interpreters;
+	frames->interpreter_gil = python->release.interpreter_gil;
+	frames->eval_start = symbols->eval_start;
+	frames->eval_end = symbols->eval_end;
+	if (!read_pointer(pid, frames->interpreters, &interpreter) || !interpreter)
+		return CPYTHON_NOT_YET;
+	if (python->release.runtime_gil)
+		frames->gil = symbols->runtime + python->release.runtime_gil;
+	else if (read_pointer(pid, frames->interpreters + sizeof(uint64_t), &main) &&
+		 read_pointer(pid, main + python->release.interpreter_gil, &gil))
+		frames->gil = gil;
+	if (!members_agree(pid, python)) {
+		*why = "its code objects are not as its release has them";
+		return CPYTHON_UNREADABLE;
+	}
 	*why = "its threads' frames are not as its release has them";
 	for (int i = 0; i < TRIES_MAX; i++) {
 		bool whole = check_threads(pid, python, &count);
@@ -258,52 +267,6 @@ static enum cpython_found check(pid_t pid, const struct cpython *python, const c
 	return CPYTHON_NOT_YET;
 }
 
-/* Of the main interpreter, to which the second pointer leads. */
-static uint64_t gil_of(pid_t pid, const struct cpython *python, uint64_t runtime)
-{
-	const struct cpython_release *release = &python->release;
-	uint64_t main, gil = 0;
-
-	if (release->runtime_gil)
-		return runtime + release->runtime_gil;
-	if (!read_pointer(pid, release->frames.interpreters + sizeof(uint64_t), &main) ||
-	    !read_pointer(pid, main + release->interpreter_gil, &gil))
-		return 0;
-	return gil;
-}
-
-static enum cpython_found inspect(pid_t pid, const struct symbols *symbols, uint32_t version,
-				  struct cpython *python, const char **why)
-{
-	uint8_t runtime[CPYTHON_RUNTIME_BYTES];
-	struct perfx_python_layout *frames = &python->release.frames;
-	uint64_t interpreter;
-
-	*why = "its memory cannot be read";
-	if (process_read(pid, symbols->runtime, runtime, sizeof(runtime)))
-		return CPYTHON_UNREADABLE;
-	if (cpython_runtime_version(runtime))
-		version = cpython_runtime_version(runtime);
-	format_version(python, version);
-	*why = cpython_release(runtime, version, &python->release);
-	if (*why)
-		return CPYTHON_UNREADABLE;
-	*why = "";
-	python->code_type = symbols->code_type;
-	frames->interpreters = symbols->runtime + python->release.runtime_interpreters;
-	frames->interpreter_gil = python->release.interpreter_gil;
-	frames->eval_start = symbols->eval_start;
-	frames->eval_end = symbols->eval_end;
-	if (!read_pointer(pid, frames->interpreters, &interpreter) || !interpreter)
-		return CPYTHON_NOT_YET;
-	frames->gil = gil_of(pid, python, symbols->runtime);
-	if (!members_agree(pid, python)) {
-		*why = "its code objects are not as its release has them";
-		return CPYTHON_UNREADABLE;
-	}
-	return check(pid, python, why);
-}
-
 enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpython *python,
 				const char **why)
 {
@@ -315,8 +278,11 @@ enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpyth
 	*python = (struct cpython){0};
 	*why = "";
 	pid = process_task(pid);
+	/* Python itself, as a program or a library, under whatever name its version adds; or a
+	 * program that has it built in, which is the first file mapped */
 	for (ssize_t i = 0; found == CPYTHON_NONE && i < count; i++)
-		if (may_be_python(&modules[i], (size_t)i) &&
+		if ((!i || begins_with(modules[i].base, "python") ||
+		     begins_with(modules[i].base, "libpython")) &&
 		    find_symbols(pid, maps, &modules[i], &symbols))
 			found = inspect(pid, &symbols, version_of(pid, maps, &modules[i], &symbols),
 					python, why);

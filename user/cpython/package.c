@@ -72,75 +72,42 @@ static FILE *open_list(const struct folder *folder, const char *package, const c
 	return list;
 }
 
-static bool read_line(const struct folder *folder, FILE *list, char *line, int size)
-{
-	return folder->packages->lines_count++ < LINES_MAX && fgets(line, size, list);
-}
-
-/* Rows of "folder/file,hash,size", relative to the folder in which the package is. */
-static void read_record(const struct folder *folder, FILE *list)
-{
-	char line[PATH_MAX];
-
-	while (read_line(folder, list, line, sizeof(line))) {
-		const char *name = line[0] == '"' ? line + 1 : line;
-		size_t length = strcspn(name, "/,\"\n");
-
-		if (length && name[0] != '.')
-			add_known(folder, name, length);
-	}
-}
-
-/* A module in each line. */
-static void read_top_level(const struct folder *folder, FILE *list)
-{
-	char line[NAME_MAX];
-
-	while (read_line(folder, list, line, sizeof(line))) {
-		size_t length = strcspn(line, "/\n");
-
-		if (length)
-			add_module(folder, line, length);
-	}
-}
-
-static bool is_editable(const struct folder *folder, const char *package)
-{
-	FILE *list = open_list(folder, package, "direct_url.json");
-	char text[PATH_MAX] = "";
-	size_t size = list ? fread(text, 1, sizeof(text) - 1, list) : 0;
-
-	if (list)
-		fclose(list);
-	text[size] = '\0';
-	return strstr(text, "\"editable\": true") || strstr(text, "\"editable\":true");
-}
-
 /* "PyYAML-6.0.dist-info": its modules are listed, or have its name. */
 static void read_package(const struct folder *folder, const char *package)
 {
-	FILE *list;
+	FILE *list = open_list(folder, package, "direct_url.json");
+	char line[PATH_MAX] = "";
+	bool record;
 
-	if (is_editable(folder, package))
-		return;
-	if ((list = open_list(folder, package, "RECORD")))
-		read_record(folder, list);
-	else if ((list = open_list(folder, package, "top_level.txt")))
-		read_top_level(folder, list);
-	else
-		add_module(folder, package, strcspn(package, "-"));
-	if (list)
+	if (list) {
+		line[fread(line, 1, sizeof(line) - 1, list)] = '\0';
 		fclose(list);
-}
+	}
+	if (strstr(line, "\"editable\": true") || strstr(line, "\"editable\":true"))
+		return;
+	list = open_list(folder, package, "RECORD");
+	record = list != NULL;
+	if (!list)
+		list = open_list(folder, package, "top_level.txt");
+	if (!list) {
+		add_module(folder, package, strcspn(package, "-"));
+		return;
+	}
+	while (folder->packages->lines_count++ < LINES_MAX &&
+	       fgets(line, record ? PATH_MAX : NAME_MAX, list)) {
+		const char *name = record && line[0] == '"' ? line + 1 : line;
+		size_t length = strcspn(name, record ? "/,\"\n" : "/\n");
 
-/* Information on an installed package. That of a source tree, which `setup.py develop` leaves
- * there, has no version in its name. */
-static bool is_package(const char *name)
-{
-	const char *end = strrchr(name, '.');
-
-	return end && strchr(name, '-') < end && strchr(name, '-') &&
-	       (!strcmp(end, ".dist-info") || (!strcmp(end, ".egg-info") && strstr(name, "-py3")));
+		/* rows of "folder/file,hash,size", relative to the folder of the package; or a
+		 * module in each line */
+		if (!length || (record && name[0] == '.'))
+			continue;
+		if (record)
+			add_known(folder, name, length);
+		else
+			add_module(folder, name, length);
+	}
+	fclose(list);
 }
 
 static void read_folder(const struct folder *folder)
@@ -161,9 +128,17 @@ static void read_folder(const struct folder *folder)
 			close(fd);
 		return;
 	}
-	for (size_t i = 0; i < ENTRIES_MAX && (entry = readdir(entries)); i++)
-		if (is_package(entry->d_name))
+	for (size_t i = 0; i < ENTRIES_MAX && (entry = readdir(entries)); i++) {
+		const char *dash = strchr(entry->d_name, '-');
+		const char *end = strrchr(entry->d_name, '.');
+
+		/* Information on an installed package. That of a source tree, which `setup.py
+		 * develop` leaves there, has no version in its name. */
+		if (end && dash && dash < end &&
+		    (!strcmp(end, ".dist-info") ||
+		     (!strcmp(end, ".egg-info") && strstr(entry->d_name, "-py3"))))
 			read_package(folder, entry->d_name);
+	}
 	closedir(entries);
 }
 

@@ -18,8 +18,8 @@
 
 /* What the folders said. All zero: nothing was read. */
 struct packages {
-	struct map64
-		known; /* hashes of the folders that were read, and of what is installed there */
+	/* Hashes of the folders that were read, and of what is installed there. */
+	struct map64 known;
 	size_t lines_count; /* read of all lists */
 };
 

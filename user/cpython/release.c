@@ -282,19 +282,6 @@ static const char *describe(const uint8_t *runtime, const struct description *at
 	return NULL;
 }
 
-static const char *by_table(uint32_t minor, struct cpython_release *release)
-{
-	for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++) {
-		if (releases[i].frames.version != minor)
-			continue;
-		*release = releases[i];
-		release->frames.gil_locked = GIL_LOCKED;
-		release->frames.gil_holder = GIL_HOLDER;
-		return NULL;
-	}
-	return "its release is not among " CPYTHON_RELEASES;
-}
-
 /* Since 3.12 a code object has a version of its own among its first members; before, the texts of
  * its names tell it from another that was made in the same way. */
 static const char *set_identity(struct cpython_release *release)
@@ -320,23 +307,23 @@ const char *cpython_release(const uint8_t runtime[CPYTHON_RUNTIME_BYTES], uint32
 			    struct cpython_release *release)
 {
 	uint32_t described = cpython_runtime_version(runtime);
-	const char *why = NULL;
+	const char *why = "its release is not among " CPYTHON_RELEASES;
 
 	if (!described && CPYTHON_MINOR(version) > 0x030c)
 		return "its _PyRuntime does not begin with _Py_DebugOffsets";
-	if (!described) {
-		why = by_table(CPYTHON_MINOR(version), release);
-	} else {
-		const struct description *at = NULL;
-
-		version = described;
-		for (size_t i = 0; i < sizeof(descriptions) / sizeof(descriptions[0]); i++)
-			if (descriptions[i].minor == CPYTHON_MINOR(version))
-				at = &descriptions[i];
-		if (word_of(runtime, WORD_FREE_THREADED))
-			return "it is a free-threaded build";
-		why = at ? describe(runtime, at, release)
-			 : "its release is not among " CPYTHON_RELEASES;
+	if (described && word_of(runtime, WORD_FREE_THREADED))
+		return "it is a free-threaded build";
+	version = described ?: version;
+	for (size_t i = 0; described && i < sizeof(descriptions) / sizeof(descriptions[0]); i++)
+		if (descriptions[i].minor == CPYTHON_MINOR(version))
+			why = describe(runtime, &descriptions[i], release);
+	for (size_t i = 0; !described && i < sizeof(releases) / sizeof(releases[0]); i++) {
+		if (releases[i].frames.version != CPYTHON_MINOR(version))
+			continue;
+		*release = releases[i];
+		release->frames.gil_locked = GIL_LOCKED;
+		release->frames.gil_holder = GIL_HOLDER;
+		why = NULL;
 	}
 	if (why)
 		return why;

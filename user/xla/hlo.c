@@ -124,26 +124,22 @@ static bool find_dimensions(const struct xla_memory *memory, const struct xla_wo
 	return false;
 }
 
-/* Numbers of one kind; sums of products of 8- or 16-bit numbers may be wider. */
-static bool types_fit(const struct xla_shape *left, const struct xla_shape *right,
-		      const struct xla_shape *out)
-{
-	return left->type == right->type &&
-	       (out->type == left->type ||
-		(xla_type_bytes(left->type) <= 2 &&
-		 xla_type_bytes(out->type) > xla_type_bytes(left->type))) &&
-	       xla_type_flops(out->type) == xla_type_flops(left->type);
-}
-
 static bool product_read(const struct xla_memory *memory, uint64_t address, struct product *product)
 {
+	const struct xla_shape *left = &product->left, *right = &product->right,
+			       *out = &product->out;
 	struct xla_words *words = &product->words;
 
 	return xla_read_words(memory, address, INSTRUCTION_WORDS, words) &&
 	       words->at[OPERANDS_AT] == 2 << 1 && shape_of(memory, words, &product->out) &&
 	       operand_shape(memory, words->at[OPERANDS_AT + 1], &product->left) &&
 	       operand_shape(memory, words->at[OPERANDS_AT + 2], &product->right) &&
-	       types_fit(&product->left, &product->right, &product->out);
+	       left->type == right->type &&
+	       xla_type_flops(out->type) == xla_type_flops(left->type) &&
+	       /* sums of products of 8- or 16-bit numbers may be wider */
+	       (out->type == left->type ||
+		(xla_type_bytes(left->type) <= 2 &&
+		 xla_type_bytes(out->type) > xla_type_bytes(left->type)));
 }
 
 static bool dot_cost(const struct xla_memory *memory, uint64_t address, struct xla_cost *cost)
@@ -286,53 +282,39 @@ static bool read_numbers(const struct xla_memory *memory, const struct xla_words
 	return true;
 }
 
-/* Its sizes must be the kernel's. */
-static bool read_dimension(const struct xla_memory *memory, uint64_t address,
-			   struct xla_window *window)
-{
-	struct xla_words words;
-
-	if (!class_is(memory, address, "3xla15WindowDimensionE") ||
-	    !xla_read_words(memory, address, DIMENSION_WORDS, &words) ||
-	    words.count < DIMENSION_WORDS || words.at[DIMENSION_SIZE] != window->kernel)
-		return false;
-	window->stride = words.at[DIMENSION_STRIDE];
-	window->before = (int64_t)words.at[DIMENSION_BEFORE];
-	window->after = (int64_t)words.at[DIMENSION_AFTER];
-	window->dilation = words.at[DIMENSION_DILATION];
-	window->base_dilation = words.at[DIMENSION_BASE_DILATION];
-	return true;
-}
-
-/* The field's first word is the one element, or, with bit 0, where a word and then the elements
- * are; all by pointers. */
-static bool dimension_pointers(const struct xla_memory *memory, const uint64_t *w, uint32_t count,
-			       uint64_t pointers[XLA_SPATIAL_MAX])
-{
-	uint64_t field = w[WINDOW_DIMENSIONS];
-
-	if ((uint32_t)w[WINDOW_COUNT] != count)
-		return false;
-	if (field & 1)
-		return memory->read(memory->ctx, (field & ~1ULL) + 8, pointers, 8ULL * count);
-	pointers[0] = field;
-	return count == 1;
-}
-
 static bool read_windows(const struct xla_memory *memory, const struct xla_words *instruction,
 			 struct xla_convolution *convolution)
 {
 	const uint64_t *w = find_message(memory, instruction, "3xla6WindowE", WINDOW_WORDS);
-	uint64_t pointers[XLA_SPATIAL_MAX];
+	uint32_t rank = convolution->rank;
+	uint64_t field, pointers[XLA_SPATIAL_MAX];
+	struct xla_words words;
 
 	/* groups of the batch are for gradients, which no library is given */
-	if (!w || w[WINDOW_BATCH_GROUPS] != 1 ||
-	    !dimension_pointers(memory, w, convolution->rank, pointers))
+	if (!w || w[WINDOW_BATCH_GROUPS] != 1 || (uint32_t)w[WINDOW_COUNT] != rank)
+		return false;
+	/* The field's first word points to the one element, or, with bit 0, to a word and then the
+	 * pointers to the elements. */
+	field = w[WINDOW_DIMENSIONS];
+	pointers[0] = field;
+	if (field & 1 ? !memory->read(memory->ctx, (field & ~1ULL) + 8, pointers, 8ULL * rank)
+		      : rank != 1)
 		return false;
 	convolution->groups = w[WINDOW_GROUPS];
-	for (uint32_t i = 0; i < convolution->rank; i++)
-		if (!read_dimension(memory, pointers[i], &convolution->windows[i]))
+	for (uint32_t i = 0; i < rank; i++) {
+		struct xla_window *window = &convolution->windows[i];
+
+		/* its sizes must be the kernel's */
+		if (!class_is(memory, pointers[i], "3xla15WindowDimensionE") ||
+		    !xla_read_words(memory, pointers[i], DIMENSION_WORDS, &words) ||
+		    words.count < DIMENSION_WORDS || words.at[DIMENSION_SIZE] != window->kernel)
 			return false;
+		window->stride = words.at[DIMENSION_STRIDE];
+		window->before = (int64_t)words.at[DIMENSION_BEFORE];
+		window->after = (int64_t)words.at[DIMENSION_AFTER];
+		window->dilation = words.at[DIMENSION_DILATION];
+		window->base_dilation = words.at[DIMENSION_BASE_DILATION];
+	}
 	return true;
 }
 
@@ -350,28 +332,23 @@ static bool convolution_cost(const struct xla_memory *memory, uint64_t address,
 	       xla_add_convolution(cost, &convolution);
 }
 
-/* Multiplies in a way that is not read. */
-static bool is_unknown_product(const char *class)
-{
-	static const char *const parts[] = {"Convolution", "CustomCall", "RaggedDot",
-					    "ScaledDot",   "Fusion",	 "Callable",
-					    "Call",	   "Cholesky",	 "TriangularSolve"};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strstr(class, parts[i]))
-			return true;
-	return false;
-}
-
 /* The cost of an instruction that is no fusion. */
 static bool plain_cost(const struct xla_memory *memory, uint64_t address, const char *class,
 		       struct xla_cost *cost)
 {
+	/* multiply in a way that is not read */
+	static const char *const unknown[] = {"Convolution", "CustomCall", "RaggedDot",
+					      "ScaledDot",   "Fusion",	   "Callable",
+					      "Call",	     "Cholesky",   "TriangularSolve"};
+
 	if (strstr(class, "17HloDotInstruction"))
 		return dot_cost(memory, address, cost);
 	if (strstr(class, "25HloConvolutionInstruction"))
 		return convolution_cost(memory, address, cost);
-	return !is_unknown_product(class);
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+		if (strstr(class, unknown[i]))
+			return false;
+	return true;
 }
 
 static bool has_word(const struct xla_words *words, uint64_t value)
@@ -382,23 +359,13 @@ static bool has_word(const struct xla_words *words, uint64_t value)
 	return false;
 }
 
-static bool instruction_cost(const struct xla_memory *memory, uint64_t address,
-			     uint64_t computation, struct xla_cost *cost)
-{
-	char class[XLA_CLASS_MAX];
-	struct xla_words words;
-
-	if (!xla_class_of(memory, address, class) || !is_instruction(class) ||
-	    !xla_read_words(memory, address, 16, &words) || !has_word(&words, computation))
-		return false;
-	return plain_cost(memory, address, class, cost);
-}
-
 /* `vector`: begin, end, end of room. */
 static bool instructions_cost(const struct xla_memory *memory, const uint64_t *vector,
 			      uint64_t computation, struct xla_cost *cost)
 {
 	uint64_t count = (vector[1] - vector[0]) / 16, entry[2];
+	char class[XLA_CLASS_MAX];
+	struct xla_words words;
 	bool any = false;
 
 	*cost = (struct xla_cost){0};
@@ -407,7 +374,9 @@ static bool instructions_cost(const struct xla_memory *memory, const uint64_t *v
 			return false;
 		if (!entry[1]) /* removed */
 			continue;
-		if (!instruction_cost(memory, entry[1], computation, cost))
+		if (!xla_class_of(memory, entry[1], class) || !is_instruction(class) ||
+		    !xla_read_words(memory, entry[1], 16, &words) ||
+		    !has_word(&words, computation) || !plain_cost(memory, entry[1], class, cost))
 			return false;
 		any = true;
 	}
@@ -450,15 +419,6 @@ static bool fusion_cost(const struct xla_memory *memory, const struct xla_words 
 	return false;
 }
 
-static bool has_name(const struct xla_memory *memory, const struct xla_words *words,
-		     const char *name)
-{
-	for (size_t i = OPERANDS_AT; i + 2 <= words->count && i < 32; i++)
-		if (xla_string_is(memory, words->address + 8 * i, name))
-			return true;
-	return false;
-}
-
 bool xla_fusion_cost(const struct xla_memory *memory, const struct xla_words *thunk,
 		     const char *operation, struct xla_cost *cost)
 {
@@ -467,9 +427,14 @@ bool xla_fusion_cost(const struct xla_memory *memory, const struct xla_words *th
 
 	for (size_t i = THUNK_HEAD_WORDS;
 	     i < THUNK_HEAD_WORDS + THUNK_OWN_WORDS && i < thunk->count; i++) {
+		bool named = false;
+
 		if (!xla_class_of(memory, thunk->at[i], class) || !is_instruction(class) ||
-		    !xla_read_words(memory, thunk->at[i], INSTRUCTION_WORDS, &words) ||
-		    !has_name(memory, &words, operation))
+		    !xla_read_words(memory, thunk->at[i], INSTRUCTION_WORDS, &words))
+			continue;
+		for (size_t w = OPERANDS_AT; !named && w + 2 <= words.count && w < 32; w++)
+			named = xla_string_is(memory, words.address + 8 * w, operation);
+		if (!named)
 			continue;
 		if (strstr(class, "20HloFusionInstruction"))
 			return fusion_cost(memory, &words, cost);

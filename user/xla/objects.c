@@ -202,15 +202,6 @@ static bool fits(const struct xla_convolution *convolution)
 	       convolution->filters == convolution->out_channels;
 }
 
-/* Between the elements of a dimension of one there is nothing. */
-static bool is_transposed(const struct xla_convolution *convolution)
-{
-	for (uint32_t i = 0; i < convolution->rank; i++)
-		if (convolution->windows[i].base_dilation > 1 && convolution->windows[i].input > 1)
-			return true;
-	return false;
-}
-
 /* elements · (elements of the kernel / channels); 0 / 0 is 0. */
 static bool times_kernel(uint64_t elements, const struct xla_shape *kernel, uint64_t channels,
 			 uint64_t *product)
@@ -225,13 +216,17 @@ bool xla_add_convolution(struct xla_cost *cost, const struct xla_convolution *co
 {
 	const struct xla_shape *in = convolution->in, *kernel = convolution->kernel,
 			       *out = convolution->out;
+	bool transposed = false;
 	uint64_t multiply_adds;
 
 	if (!fits(convolution))
 		return false;
-	if (is_transposed(convolution)
-		    ? !times_kernel(in->numel, kernel, convolution->channels, &multiply_adds)
-		    : !times_kernel(out->numel, kernel, convolution->filters, &multiply_adds))
+	/* between the elements of a dimension of one there is nothing */
+	for (uint32_t i = 0; i < convolution->rank; i++)
+		transposed |= convolution->windows[i].base_dilation > 1 &&
+			      convolution->windows[i].input > 1;
+	if (transposed ? !times_kernel(in->numel, kernel, convolution->channels, &multiply_adds)
+		       : !times_kernel(out->numel, kernel, convolution->filters, &multiply_adds))
 		return false;
 	return xla_add_product(cost, in, kernel, out, multiply_adds);
 }

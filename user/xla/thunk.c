@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "xla/thunk.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "xla/internal.h"
 
@@ -77,31 +78,6 @@ bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 	return true;
 }
 
-static bool is_batch_of(const struct xla_shape *whole, const struct xla_shape *one, uint64_t batch)
-{
-	uint64_t numel;
-
-	return whole->type == one->type && one->rank <= whole->rank &&
-	       !__builtin_mul_overflow(one->numel, batch, &numel) && numel == whole->numel;
-}
-
-/* The number of which n is the square; false: there is none. */
-static bool square_root(unsigned __int128 n, uint64_t *root)
-{
-	uint64_t low = 0, high = UINT64_MAX;
-
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if ((unsigned __int128)middle * middle < n)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*root = low;
-	return (unsigned __int128)low * low == n;
-}
-
 /*
  * DotShape: the number of matrices in the batch, then what is multiplied of it, three shapes of
  * two dimensions at most. m·k, k·n and m·n elements say k: (m·k)(k·n)/(m·n) = k².
@@ -113,16 +89,25 @@ static bool dot_shape_at(const struct xla_memory *memory, const struct xla_words
 	struct xla_shape one[ARRAYS];
 	unsigned __int128 squared;
 
-	for (size_t i = 0; i < ARRAYS; i++)
+	for (size_t i = 0; i < ARRAYS; i++) {
+		const struct xla_shape *whole = &arrays->of[i].shape;
+		uint64_t numel;
+
 		if (!xla_shape_read(memory, words, at + 1 + i * arrays->shape_words, &one[i]) ||
-		    one[i].rank > 2 || !is_batch_of(&arrays->of[i].shape, &one[i], batch))
+		    one[i].rank > 2 || one[i].rank > whole->rank || one[i].type != whole->type ||
+		    __builtin_mul_overflow(one[i].numel, batch, &numel) || numel != whole->numel)
 			return false;
+	}
 	if (!one[2].numel || !batch) {
 		*multiply_adds = 0;
 		return true;
 	}
 	squared = (unsigned __int128)one[0].numel * one[1].numel;
-	if (squared % one[2].numel || !square_root(squared / one[2].numel, &k))
+	if (squared % one[2].numel)
+		return false;
+	squared /= one[2].numel;
+	k = PARTITION_POINT(root, UINT64_MAX, (unsigned __int128)root * root < squared);
+	if ((unsigned __int128)k * k != squared)
 		return false;
 	return !__builtin_mul_overflow(arrays->of[2].shape.numel, k, multiply_adds);
 }
@@ -257,29 +242,11 @@ static bool has_arrays(const struct xla_memory *memory, const struct xla_words *
 }
 
 /* `class` names one of xla::cpu, or a template of it. */
+#define NAMESPACE "3xla3cpu"
+
 static bool is_thunk(const char *class, const char *name)
 {
-	static const char space[] = "3xla3cpu";
-
-	if (!begins_with(class, space))
-		return false;
-	class += sizeof(space) - 1;
-	return begins_with(class, name);
-}
-
-static bool is_compiled_code(const char *class)
-{
-	static const char *const names[] = {
-		"11KernelThunk",   "15KernelThunkBase",	    "16SmallKernelThunk",
-		"8internal",	   "15CustomCallThunk",	    "13OneDnnOpThunk",
-		"14OneDnnOpThunk", "17OneDnnFusionThunk",   "14XnnFusionThunk",
-		"12XnnDotThunk",   "20XnnConvolutionThunk",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is_thunk(class, names[i]))
-			return true;
-	return false;
+	return begins_with(class, NAMESPACE) && begins_with(class + strlen(NAMESPACE), name);
 }
 
 /* XLA compiles small products, too: then only the name of the operation says that it is one. */
@@ -297,6 +264,12 @@ static bool is_product(const char *operation)
 void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char *operation,
 		    struct xla_cost *cost)
 {
+	static const char *const compiled_code[] = {"11KernelThunk",	     "15KernelThunkBase",
+						    "16SmallKernelThunk",    "8internal",
+						    "15CustomCallThunk",     "13OneDnnOpThunk",
+						    "14OneDnnOpThunk",	     "17OneDnnFusionThunk",
+						    "14XnnFusionThunk",	     "12XnnDotThunk",
+						    "20XnnConvolutionThunk", NULL};
 	char class[XLA_CLASS_MAX];
 	struct xla_words words;
 	struct arrays arrays;
@@ -315,7 +288,8 @@ void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char 
 	else if (is_thunk(class, "14YnnFusionThunk"))
 		found = xla_fusion_cost(memory, &words, operation, cost);
 	else {
-		if (!is_compiled_code(class))
+		if (!begins_with(class, NAMESPACE) ||
+		    !text_begins_with_one_of(class + strlen(NAMESPACE), compiled_code))
 			cost->state = PERFX_COST_NONE;
 		else if (!is_product(operation))
 			cost->state = PERFX_COST_OPAQUE;
