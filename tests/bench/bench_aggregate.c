@@ -22,7 +22,7 @@
 #define SPANS  4000000
 #define ROUNDS 7
 
-/* CPU time: other programs' turns do not count. */
+/* CPU time: independent of other programs. */
 static uint64_t now_ns(void)
 {
 	struct timespec ts;
@@ -31,7 +31,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * S + (uint64_t)ts.tv_nsec;
 }
 
-/* Contexts as wide trees give them, durations over some octaves. */
+/* Contexts as in wide trees, durations over some octaves. */
 static struct perfx_span *make_spans(uint32_t contexts, uint32_t threads)
 {
 	struct perfx_span *spans = calloc(SPANS, sizeof(*spans));
@@ -138,7 +138,7 @@ struct memory_load {
 static void make_allocation(union memory_record *record, struct memory_load *load, uint32_t slot,
 			    uint64_t at)
 {
-	/* as a heap gives them: the addresses that were freed last come first */
+	/* as in a heap: the latest freed addresses come first */
 	if (!load->addresses[slot])
 		load->addresses[slot] = 0x7f0000000000 + 48 * load->made++;
 	record->allocation = (struct perfx_allocation){
@@ -167,7 +167,7 @@ static void make_free(union memory_record *record, const struct memory_load *loa
 	};
 }
 
-/* First what is to live, then random blocks freed and allocated anew. */
+/* First the live blocks, then random blocks are freed and allocated again. */
 static union memory_record *make_memory(struct memory_load *load, size_t count)
 {
 	union memory_record *records = calloc(count, sizeof(*records));

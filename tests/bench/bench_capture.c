@@ -22,7 +22,7 @@
 #define CONTEXTS 200
 #define INNER	 4 /* calls of an inner function in each outer one */
 
-/* CPU time: other programs' turns do not count. */
+/* CPU time: independent of other programs. */
 static uint64_t now_ns(void)
 {
 	struct timespec ts;

@@ -26,7 +26,7 @@
 extern void openblas_set_num_threads(int count);
 extern char *openblas_get_corename(void);
 
-/* Room for doubles, of numbers that are ordinary ones also when read as floats. */
+/* Room for doubles, with numbers that are also ordinary when read as floats. */
 static void *matrix(void)
 {
 	size_t size = sizeof(double) * N_MAX * N_MAX;

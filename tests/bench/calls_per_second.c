@@ -55,7 +55,7 @@ FUNCTION(endbr64_branch, "endbr64\n\t" PUSH BRANCH)
 FUNCTION(test_branch, "test %edi,%edi\n\tje 8f\n8:\t" PUSH BRANCH)
 FUNCTION(lea_branch, "lea 8(%rdi),%eax\n\t" PUSH BRANCH)
 FUNCTION(nop5_branch, ".byte 0x0f,0x1f,0x44,0,0\n\tnop\n\t" PUSH BRANCH)
-/* Nothing cheap to move to. */
+/* No cheap instruction to move the probe to. */
 FUNCTION(lea_ret, "lea 1(%rdi),%eax\n\tret")
 #else
 #define FUNCTION(name, code)                         \
@@ -95,7 +95,7 @@ struct worker {
 	pthread_t thread;
 	traced_function *function;
 	uint64_t duration_ns;
-	uint64_t rate; /* calls a second; 0: no pace */
+	uint64_t rate; /* calls per second; 0: no limit */
 	uint64_t calls_count;
 	size_t windows_count;
 	struct window windows[WINDOWS_MAX];
@@ -163,7 +163,7 @@ static void run_freely(struct worker *w)
 	}
 }
 
-/* A millisecond's calls at once, then rest: what came late is caught up with. */
+/* A millisecond's calls at once, then a pause; delays are made up for. */
 static void run_paced(struct worker *w)
 {
 	uint64_t start = now_ns(), now = start;

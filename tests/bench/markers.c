@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a marker costs: prints "NAME NANOSECONDS" for each, of one round of a loop that has nothing
- * else in it. The first is the empty loop. Beside them a USDT probe as <sys/sdt.h> leaves it, and
- * NVTX's range where its header was there. `markers wait` says its pid and waits for a line first,
- * so that somebody may attach.
+ * Cost of a marker: prints "NAME NANOSECONDS" for each, of one round of a loop that contains only
+ * the marker. The first is the empty loop. Beside them a USDT probe of <sys/sdt.h>, and NVTX's
+ * range if its header was found. `markers wait` first prints its pid and waits for a line, so that
+ * a tracer can attach.
  */
 #include <perfx.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 static int calls = 2000000;
 
-/* A probe of provider "bench" as <sys/sdt.h> (SystemTap) writes it: its first bytes are a nop. */
+/* A probe of provider "bench" as by <sys/sdt.h> (SystemTap): it begins with a nop. */
 #define USDT(probe)                                                          \
 	"990: nop\n"                                                         \
 	".pushsection .note.stapsdt,\"\",%note\n"                            \

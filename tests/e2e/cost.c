@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a call computes by its arguments: the cost VM of perfx_cost.h, tried on this process
- * itself. cost LINK [cost]: perf, multi or session; exits with 0 when all is as it should be.
+ * FLOPs of calls by their arguments: the cost VM of perfx_cost.h, tested on this process itself.
+ * cost LINK [cost]: perf, multi or session; exits with 0 if all results are right.
  */
 #include "cost.h"
 
@@ -281,7 +281,7 @@ uint32_t layouts(void)
 	return traced_process().tensor_layouts;
 }
 
-/* Calls whose records find no room: the overflow sums have their costs. */
+/* Calls whose records find no room: their costs are in the overflow sums. */
 static void overflow(void)
 {
 	const struct perfx_context_node *nodes;
@@ -310,7 +310,7 @@ static void overflow(void)
 	REQUIRE(counted == calls / 5 && unread == calls / 5 * 4 && flops == calls / 10);
 }
 
-/* ns a call, the least of some. */
+/* ns per call, the minimum of several. */
 static double time_calls(enum function function, const struct arguments *of)
 {
 	double least = 1e9;
@@ -367,7 +367,7 @@ int main(int argc, char **argv)
 	struct tracer_options options = {.link = link_of(argc > 1 ? argv[1] : "perf"),
 					 .follow_children = true,
 					 .ring_bytes = 64 << 10,
-					 .rings_count = 1, /* what threads do comes in order */
+					 .rings_count = 1, /* the threads' work is in order */
 					 .probes_max = FUNCTIONS + 3};
 	struct features features;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What counts once: calls inside calls, kernels on pool threads, calls that never return, hints. */
+/* Rules for counting once: calls inside calls, kernels on pool threads, calls that never return,
+ * hints. */
 #include "cost.h"
 
 #include <pthread.h>
@@ -63,7 +64,7 @@ static void nested(void)
 	SILENT(OPERATOR_INSIDE, INSIDE);
 	COUNTED_AS(OPERATOR, 100);
 	then = NULL;
-	/* after it all is as before */
+	/* then everything is as before */
 	call(KERNEL, &(struct arguments){.inside = call_kernel_inside});
 	SILENT(KERNEL_INSIDE, INSIDE);
 	COUNTED_AS(KERNEL, 10);
@@ -91,7 +92,7 @@ static void inner_type(void)
 	usual_costs();
 }
 
-/* What could not be read stands for nothing: what it calls counts. */
+/* An unreadable call covers nothing: its nested calls count. */
 static void unread_outside(void)
 {
 	set_cost(OPERATOR, FAILS, NULL, 0);
@@ -101,7 +102,7 @@ static void unread_outside(void)
 	usual_costs();
 }
 
-/* Nor does what computes nothing: a tensor that is nested shows no sizes. */
+/* Nor does a call that computes nothing: a nested tensor has no readable sizes. */
 static void nothing_outside(void)
 {
 	set_cost(OPERATOR, FLOPS_OF(0), NULL, 0);
@@ -146,7 +147,7 @@ static size_t threads_count(void)
 	return tasks.st_nlink - 2;
 }
 
-/* Until the thread is gone: older kernels let it be joined before they tell of its end. */
+/* Until the thread is gone: in older kernels it can be joined before its exit is reported. */
 static void run_thread(void *(*main_of)(void *))
 {
 	size_t count = threads_count();
@@ -174,7 +175,7 @@ static void pool(void)
 	REQUIRE(!open_operators());
 	run_thread(kernel_thread);
 	COUNTED_AS(KERNEL, 10);
-	/* and what the kernel calls */
+	/* and calls of the kernel */
 	then = call_kernel_inside;
 	call(OPERATOR, &(struct arguments){.inside = on_other_threads});
 	SILENT(KERNEL_INSIDE, ELSEWHERE);
@@ -207,7 +208,7 @@ static void unwound(void)
 	then = jump_out;
 	if (!setjmp(out))
 		call(OPERATOR, &(struct arguments){.inside = call_operator_inside});
-	REQUIRE(open_operators() == 1); /* nobody has noticed yet */
+	REQUIRE(open_operators() == 1); /* not detected yet */
 	call_plainly(KERNEL);
 	expect_unwound(OPERATOR_INSIDE);
 	expect_unwound(OPERATOR);
@@ -228,7 +229,7 @@ static void unwound(void)
 	REQUIRE(!open_operators());
 }
 
-/* Far more than a thread keeps call costs for. */
+/* Far more than the call costs that a thread can keep. */
 static void again_and_again(void)
 {
 	for (volatile int i = 0; i < 40; i++) {
@@ -249,7 +250,7 @@ static void give_hints(void)
 
 static int depth;
 
-/* Calls without a known cost in each other, each with a hint of its own. */
+/* Nested calls without a known cost, each with its own hint. */
 static void hint_deeper(void)
 {
 	call(HINT, &(struct arguments){.registers = {1}});
@@ -267,24 +268,24 @@ static void hints(void)
 	COUNTED_AS(PLAIN, 1234);
 	call(OPERATOR, &(struct arguments){.inside = give_hints});
 	COUNTED_AS(OPERATOR, 1334);
-	/* its own cost is another's, the hint is not */
+	/* its own cost belongs to another call, the hint does not */
 	then = give_hints;
 	call(OPERATOR, &(struct arguments){.inside = call_operator_inside});
 	COUNTED_AS(OPERATOR_INSIDE, 1234);
 	COUNTED_AS(OPERATOR, 100);
 	then = NULL;
-	/* in no call at all */
+	/* outside all calls */
 	call(HINT, &(struct arguments){.registers = {77}});
 	span = next_span();
 	REQUIRE(span.function == HINT && span.flags == PERFX_SPAN_UNTIMED);
 	REQUIRE(span.cost_state == PERFX_COST_COUNTED && span.flops == 77);
 	if (call_leaf(55))
 		COUNTED_AS(LEAF, 55);
-	/* it owns no nested call */
+	/* it owns no nested calls */
 	call(PLAIN, &(struct arguments){.inside = call_kernel});
 	COUNTED_AS(KERNEL, 10);
 	expect_plain(PLAIN);
-	/* where there is no room for one more it is a record of its own */
+	/* without room it is a separate record */
 	depth = 0;
 	call(PLAIN, &(struct arguments){.inside = hint_deeper});
 	for (int i = 0; i < 12 + 4; i++)
@@ -292,8 +293,8 @@ static void hints(void)
 	REQUIRE(flops == 12);
 }
 
-/* The budget has taken a function's exits away while a call of it was open: that no end was seen
- * says nothing. What its arguments said holds, what its result would have said is not known. */
+/* The budget removed a function's exit probes during a call, so its missing end means nothing. The
+ * cost from its arguments holds; a cost from its result is unknown. */
 static void give_up_exits(void)
 {
 	count_only(OPERATOR);

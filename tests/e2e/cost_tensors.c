@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Shapes, read from what looks like c10::TensorImpl in three of its layouts. */
+/* Shapes, read from imitations of c10::TensorImpl in three of its layouts. */
 #include "cost.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* Where the fields lie after the number of dimensions, in words. */
+/* Offsets of the fields after the number of dimensions, in words. */
 #define AT_SIZES   1
 #define AT_STRIDES 6
 #define AT_NUMEL   12
@@ -25,7 +25,7 @@ const void *fake(struct fake_tensor *tensor, size_t first, uint16_t scalar, size
 {
 	uint64_t *words = tensor->words, *fields = words + first / 8, numel = 1;
 
-	/* a heap's contents: pointers mostly */
+	/* like a heap's contents: mostly pointers */
 	for (size_t i = 0; i < 40; i++)
 		words[i] = 0x7f1234560000 + 64 * i;
 	for (size_t i = 0; i < ndim; i++) {
@@ -106,7 +106,7 @@ static void known_layouts(void)
 		read_as(&a, &b, PERFX_DTYPE_F32, 120, 48 + 80);
 		REQUIRE(layouts() == 1u << (first[i] - PERFX_TENSOR_FIRST) / 8);
 		read_as(&a, &b, PERFX_DTYPE_F32, 120, 48 + 80);
-		/* once known, others do not fit any more */
+		/* once one layout is known, others are rejected */
 		fake(&c, first[i] ^ 8, 6, SIZES(3, 4));
 		unread(&c, &b);
 		REQUIRE(layouts() == 1u << (first[i] - PERFX_TENSOR_FIRST) / 8);
@@ -133,7 +133,7 @@ static void element_types(void)
 		fake(&b, 56, types[i].scalar, SIZES(4, 5));
 		read_as(&a, &b, types[i].dtype, types[i].flops, 32 * types[i].bytes);
 	}
-	/* one that no table knows has no bytes; one that no release has is none */
+	/* an unknown type has no bytes; a type of no release makes no tensor */
 	fake(&b, 56, 40, SIZES(4, 5));
 	unread(&a, &b);
 	fake(&b, 56, 49, SIZES(4, 5));
@@ -160,7 +160,7 @@ static void strange_shapes(void)
 	unread(&a, &b);
 	fake(&b, 56, 6, SIZES(-1, -1));
 	unread(&a, &b);
-	/* the product of all sizes; a scalar has one element and decides no type */
+	/* the product of all sizes; a scalar has one element and does not decide the type */
 	set_cost(OPERATOR, PROGRAM(READ_A_B, I(NUMEL, 0, 0), FLOPS, I(NDIM, 0, 0), I(BYTES, 0, 0)),
 		 NULL, 0);
 	fake(&b, 56, 7, 0, NULL);
@@ -173,7 +173,7 @@ static void strange_shapes(void)
 	fake(&a, 56, 6, SIZES(2, 3, 4, 5, 6, 7));
 	a.words[7 + AT_SIZES] = 8;
 	unread(&a, &b);
-	/* indices from the end, and outside */
+	/* indices from the end, and out of range */
 	fake(&a, 56, 6, SIZES(2, 3, 4));
 	set_cost(OPERATOR, PROGRAM(READ_A_B, I(SIZE, 0, -3), FLOPS), NULL, 0);
 	read_as(&a, &b, PERFX_DTYPE_F32, 2, 0);
@@ -201,7 +201,8 @@ static void bad_pointers(void)
 	unread(&page, &a);
 	unread(&nothing, &a);
 	REQUIRE(tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS) == faults + 5);
-	/* an optional one: not there, undefined (of a type that later means another), there */
+	/* an optional tensor: absent, undefined (with a type that has another meaning later),
+	 * present */
 	set_cost(OPERATOR,
 		 PROGRAM(I(ARG, 1, 0), I(TENSOR, 0, 0), I(ARG, 2, 0), I(TENSOR_OR_NONE, 1, 0),
 			 I(NUMEL, 1, 0), FLOPS),
@@ -214,7 +215,7 @@ static void bad_pointers(void)
 	munmap(page, 4096);
 }
 
-/* As older releases have it, with two counts of references in each. */
+/* As in older releases, with two reference counts in each. */
 static void store_after_two_counts(struct fake_tensor *tensor, const void *elements)
 {
 	tensor->words[AT_STORAGE] = tensor->storage[AT_STORAGE] = 1;
@@ -222,7 +223,7 @@ static void store_after_two_counts(struct fake_tensor *tensor, const void *eleme
 	tensor->storage[AT_STORAGE + 1] = (uintptr_t)elements;
 }
 
-/* A shape without elements says nothing; oneDNN's are out of sight. */
+/* A shape without elements means nothing; oneDNN's elements are elsewhere. */
 static void elements(void)
 {
 	uint64_t faults = tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS);
@@ -266,7 +267,7 @@ static void call_of_flags(uint32_t flags)
 	REQUIRE(span.cost_state == PERFX_COST_COUNTED && span.flops == 120 && span.flags == flags);
 }
 
-/* A device works while the program goes on; so does whoever is told by a function that says so. */
+/* A device works while the program continues; so does a function that is marked SUBMITS. */
 static void submitted(void)
 {
 	struct fake_tensor a, b;
@@ -292,7 +293,7 @@ static void submitted(void)
 	time_again(OPERATOR);
 }
 
-/* What could be read in two ways is not guessed, and is the fault of neither. */
+/* A tensor that fits two layouts is not guessed, and excludes neither layout. */
 static void ambiguity(void)
 {
 	struct fake_tensor both, one;
@@ -308,13 +309,13 @@ static void ambiguity(void)
 	fake(&one, 56, 6, SIZES(2, 3, 4));
 	read_as(&one, NULL, PERFX_DTYPE_F32, 24, 0);
 	REQUIRE(layouts() == 1u << 2);
-	/* none at all: nothing is learnt */
+	/* no tensor: no layout is excluded */
 	memset(both.words, 0x55, sizeof(both.words));
 	unread(&both, NULL);
 	REQUIRE(layouts() == 1u << 2);
 }
 
-/* A child knows what its parent has found out. */
+/* A child inherits its parent's layout. */
 static void inheritance(void)
 {
 	struct fake_tensor a;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The cost VM's operations, one by one, and how each of them fails. */
+/* The cost VM's operations, one by one, and their failures. */
 #include "cost.h"
 
 static struct arguments given = {.registers = {11, 22, 33, 44, 55, 66}, .stack = {77, 88}};
 
-/* A program that gives flops; ~0: it must fail. */
+/* A program and its FLOPs; ~0: it must fail. */
 static void expect_flops(const struct perfx_instruction *program, uint64_t flops)
 {
 	set_cost(OPERATOR, program, NULL, 0);
@@ -97,7 +97,7 @@ static void exits(void)
 		 0);
 	call(OPERATOR, &given);
 	expect_span(OPERATOR, PERFX_COST_COUNTED, PERFX_DTYPE_F32, 22000, 5);
-	/* what was an argument is one no longer */
+	/* arguments are gone at the exit */
 	set_cost(OPERATOR, keep, PROGRAM(I(ARG, 1, 0), FLOPS), 0);
 	call(OPERATOR, &given);
 	expect_span(OPERATOR, PERFX_COST_UNREAD, 0, 0, 0);
@@ -171,7 +171,7 @@ static void notes(void)
 	const struct arguments uses = {.registers = {0x1234}}, other = {.registers = {0x4321}};
 
 	begin("notes");
-	/* the handle comes back through a pointer: it is known at the exit */
+	/* the handle is returned through a pointer, so it is known at the exit */
 	set_cost(NOTER,
 		 PROGRAM(I(ARG, 1, 0), I(KEEP, 0, 0), I(ARG, 2, 0), I(KEEP, 1, 0), I(ARG, 3, 0),
 			 I(KEEP, 2, 0)),
@@ -227,7 +227,7 @@ static void buses(void)
 	set_cost(TRANSFER, MOVED(RING, I(ARG, 1, 0), ), NULL, PERFX_COST_F_MOVES);
 	expect_moved(&uses, 601, 601 * 10 / 6);
 	expect_moved(&other, 601, 0);
-	/* where its end is not seen */
+	/* if its end is not seen */
 	set_cost(COUNTED, MOVED(RING, I(ARG, 1, 0), ), NULL, PERFX_COST_F_MOVES);
 	call(COUNTED, &uses);
 	REQUIRE(next_span().flags == (PERFX_SPAN_MOVES | PERFX_SPAN_UNTIMED));

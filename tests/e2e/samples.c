@@ -132,7 +132,7 @@ static const struct name *find_name(uint32_t process, uint64_t address)
 	return names_count ? bsearch(&key, names, names_count, sizeof(key), compare_names) : NULL;
 }
 
-/* Adds the functions of an address; "?": it has no name. */
+/* Adds the functions of an address; "?": no name. */
 static void add_functions(json_t *functions, uint32_t process, uint64_t address)
 {
 	const struct name *name = find_name(process, address);
@@ -156,7 +156,7 @@ static void print(json_t *line)
 	json_decref(line);
 }
 
-/* Its native frames' addresses, its Python frames. */
+/* The stack's native addresses and Python frames. */
 static void add_frames(json_t *addresses, json_t *python, const struct stack *stack)
 {
 	for (uint32_t i = 0; i < stack->count; i++) {

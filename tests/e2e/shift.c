@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A capture as another machine would have written it, for test_merge.py:
+ * Rewrites a capture as from another machine, for test_merge.py:
  *
  *	shift IN OUT NAME SHIFT_NS DRIFT_PPB
  *
- * Its clock is SHIFT_NS ahead at its start and runs DRIFT_PPB faster; host and boot have another
- * name; the time of day is as it was.
+ * Its clock is SHIFT_NS ahead at the start and runs DRIFT_PPB faster; host and boot id differ; the
+ * time of day is unchanged.
  */
 #include "capture/capture.h"
 #include "decode/decode.h"
