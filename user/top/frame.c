@@ -197,18 +197,6 @@ ORDER(by_cpu, struct top_row,
       DESCENDING(or_0(a->cells[LINE_CPU].value), or_0(b->cells[LINE_CPU].value)),
       DESCENDING(or_0(a->cells[LINE_WAITING].value), or_0(b->cells[LINE_WAITING].value)))
 
-/* The place of a finding among those that are known. NULL: out of memory. */
-static struct top_known *known_of(struct top_past *past, uint64_t key, uint64_t now_ns)
-{
-	for (size_t i = 0; i < past->known_count; i++)
-		if (past->known[i].key == key)
-			return &past->known[i];
-	if (GROW_BY_ONE(past->known))
-		return NULL;
-	past->known[past->known_count] = (struct top_known){.key = key, .since_ns = now_ns};
-	return &past->known[past->known_count++];
-}
-
 /* For how long it has been found without a break. */
 static double age_of(struct composer *c, struct top_past *past,
 		     const struct profile_process *process, const struct finding *finding)
@@ -216,14 +204,17 @@ static double age_of(struct composer *c, struct top_past *past,
 	const struct live_snapshot *snapshot = c->snapshot;
 	uint64_t key = fnv1a(finding->subject, strlen(finding->subject)) ^
 		       (fnv1a(finding->kind, strlen(finding->kind)) + process->pid);
-	struct top_known *known = known_of(past, key, snapshot->to_ns);
+	size_t at = 0;
 
-	if (!known) {
+	while (at < past->known_count && past->known[at].key != key)
+		at++;
+	if (at == past->known_count &&
+	    LIST_ADD(past->known, (struct top_known){.key = key, .since_ns = snapshot->to_ns})) {
 		c->frame->failed = true;
 		return NAN;
 	}
-	known->number = snapshot->number;
-	return (double)(snapshot->to_ns - known->since_ns);
+	past->known[at].number = snapshot->number;
+	return (double)(snapshot->to_ns - past->known[at].since_ns);
 }
 
 static const char *details_of(struct composer *c, const struct finding *finding)
@@ -443,20 +434,6 @@ static void fill_process(struct composer *c, struct top_process *shown,
 	shown->gpu_share = gpu_share(c, last, process);
 }
 
-static void add_processes(struct composer *c)
-{
-	const struct live_snapshot *snapshot = c->snapshot;
-	struct top_frame *frame = c->frame;
-
-	frame->processes = calloc(snapshot->processes_count + 1, sizeof(*frame->processes));
-	frame->failed |= !frame->processes;
-	if (!frame->processes)
-		return;
-	frame->processes_count = snapshot->processes_count;
-	for (size_t i = 0; i < frame->processes_count; i++)
-		fill_process(c, &frame->processes[i], &snapshot->processes[i]);
-}
-
 static void fill_cost(struct composer *c, struct top_past *past, uint64_t tracer_cpu_ns)
 {
 	const struct live_totals *totals = &c->snapshot->totals;
@@ -525,7 +502,11 @@ struct top_frame *top_frame__new(const struct live_snapshot *snapshot, struct to
 	}
 	add_findings(&c, past);
 	add_memory(&c);
-	add_processes(&c);
+	frame->processes = calloc(snapshot->processes_count + 1, sizeof(*frame->processes));
+	frame->processes_count = frame->processes ? snapshot->processes_count : 0;
+	frame->failed |= !frame->processes;
+	for (size_t i = 0; i < frame->processes_count; i++)
+		fill_process(&c, &frame->processes[i], &snapshot->processes[i]);
 	fill_cost(&c, past, tracer_cpu_ns);
 	frame->verdict = keep_sentence(&c, snapshot->analysis ? snapshot->analysis->verdict : "");
 	if (!frame->failed)

@@ -543,24 +543,6 @@ static void add_why(struct top_layout *layout, const struct top_table *table,
 		    table->why ? table->why : "nothing in this second");
 }
 
-/* The selected row in full. */
-static void add_details(struct top_layout *layout, const char *details, size_t max)
-{
-	size_t begun = layout->lines_count;
-
-	new_line(layout);
-	for (const char *at = details; *at && layout->lines_count - begun < max;) {
-		size_t length = strcspn(at, "\n");
-		char *words = strndup(at, length);
-
-		add_wrapped(layout, at == details ? TOP_STYLE_STRONG : TOP_STYLE_PLAIN,
-			    words ? words : "", max - (layout->lines_count - begun));
-		layout->failed |= !words;
-		free(words);
-		at += length + (at[length] == '\n');
-	}
-}
-
 /* The page with the selected row, and the details of that row. */
 static void add_table(struct top_layout *layout, const struct top_frame *frame,
 		      struct top_model *model, size_t room)
@@ -586,8 +568,20 @@ static void add_table(struct top_layout *layout, const struct top_frame *frame,
 		add_why(layout, table, model);
 	if (details && room > 8) {
 		size_t shown = count - first < model->page ? count - first : model->page;
+		size_t end = layout->lines_count + room - shown;
 
-		add_details(layout, details, room - shown);
+		/* the selected row in full */
+		new_line(layout);
+		for (const char *at = details; *at && layout->lines_count < end;) {
+			size_t length = strcspn(at, "\n");
+			char *words = strndup(at, length);
+
+			add_wrapped(layout, at == details ? TOP_STYLE_STRONG : TOP_STYLE_PLAIN,
+				    words ? words : "", end - layout->lines_count);
+			layout->failed |= !words;
+			free(words);
+			at += length + (at[length] == '\n');
+		}
 	}
 	free(rows);
 }

@@ -178,28 +178,25 @@ void screen_size(unsigned *width, unsigned *height)
 	*height = LINES > 0 ? (unsigned)LINES : 24;
 }
 
-static void draw_line(const struct top_line *line, int y)
-{
-	const char *text = text_peek(&line->text);
-
-	move(y, 0);
-	clrtoeol();
-	for (size_t i = 0; i < line->runs_count; i++) {
-		const struct top_run *run = &line->runs[i];
-		size_t end = i + 1 < line->runs_count ? run[1].at : line->text.length;
-
-		attrset(styles[run->style]);
-		mvaddnstr(y, (int)run->column, text + run->at, (int)(end - run->at));
-	}
-	attrset(A_NORMAL);
-}
-
 /* From the top: characters that are wider than they were thought are overwritten by the next line,
  * not the other way round. */
 void screen_draw(const struct top_layout *layout)
 {
-	for (size_t i = 0; i < layout->lines_count && (int)i < LINES; i++)
-		draw_line(&layout->lines[i], (int)i);
+	for (size_t y = 0; y < layout->lines_count && (int)y < LINES; y++) {
+		const struct top_line *line = &layout->lines[y];
+
+		move((int)y, 0);
+		clrtoeol();
+		for (size_t i = 0; i < line->runs_count; i++) {
+			const struct top_run *run = &line->runs[i];
+			size_t end = i + 1 < line->runs_count ? run[1].at : line->text.length;
+
+			attrset(styles[run->style]);
+			mvaddnstr((int)y, (int)run->column, text_peek(&line->text) + run->at,
+				  (int)(end - run->at));
+		}
+		attrset(A_NORMAL);
+	}
 	move((int)layout->lines_count, 0);
 	clrtobot();
 	refresh();

@@ -107,55 +107,26 @@ static void draw(struct top *top)
 	top_layout_clear(&layout);
 }
 
-static void open_screen(struct top *top)
-{
-	const char *terminal = getenv("TERM");
-
-	if (screen_open()) {
-		draw(top);
-		return;
-	}
-	msg_say("TERM=%s: no such terminal is known: set TERM, or pipe the output for frames",
-		terminal ? terminal : "");
-	top->ended = top->failed = true;
-}
-
 /* Shows the newest message for MESSAGE_NS. True: its line changes. */
 static bool update_message(struct top *top, uint64_t now_ns)
 {
 	size_t count = msg_held(top->message, sizeof(top->message));
-	bool changes = false;
 
 	if (count != top->messages_count) {
 		top->messages_count = count;
 		top->message_ns = now_ns;
-		changes = true;
-	} else if (top->message_ns && now_ns - top->message_ns > MESSAGE_NS) {
-		top->message_ns = 0;
-		changes = true;
+		return true;
 	}
-	return changes;
-}
-
-static void on_key(struct top *top, uint32_t key)
-{
-	/* a user who types has seen the message */
+	if (!top->message_ns || now_ns - top->message_ns <= MESSAGE_NS)
+		return false;
 	top->message_ns = 0;
-	switch (top_model_key(&top->model, top->frame, key)) {
-	case TOP_NOTHING:
-		break;
-	case TOP_QUIT:
-		top->ended = true;
-		break;
-	case TOP_WRITE_REPORT:
-		report_job__begin(top->report, top->model.path);
-		break;
-	}
+	return true;
 }
 
 /* All keys that wait. True: something has changed. */
 static bool handle_keys(struct top *top)
 {
+	enum top_action action;
 	bool changes = false;
 	uint32_t key;
 
@@ -167,7 +138,13 @@ static bool handle_keys(struct top *top)
 			top->ended = true;
 			return false;
 		case SCREEN_KEY:
-			on_key(top, key);
+			/* a user who types has seen the message */
+			top->message_ns = 0;
+			action = top_model_key(&top->model, top->frame, key);
+			if (action == TOP_QUIT)
+				top->ended = true;
+			else if (action == TOP_WRITE_REPORT)
+				report_job__begin(top->report, top->model.path);
 			break;
 		case SCREEN_RESIZED:
 			break;
@@ -234,8 +211,16 @@ static void on_tick(void *ctx, uint64_t now_ns)
 
 	if (top->ended)
 		return;
-	if (top->options.screen && !screen_is_open())
-		open_screen(top);
+	if (top->options.screen && !screen_is_open()) {
+		if (screen_open()) {
+			draw(top);
+		} else {
+			msg_say("TERM=%s: no such terminal is known: set TERM, or pipe the output "
+				"for frames",
+				getenv("TERM") ?: "");
+			top->ended = top->failed = true;
+		}
+	}
 	report_job__tick(top->report);
 	live_feed__tick(top->feed, now_ns);
 	/* The caller owns the frame. NULL: no new frame since the last call. */

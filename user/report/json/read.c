@@ -4,6 +4,7 @@
 #include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "cost/operator_label.h"
 #include "decode/names.h"
@@ -163,22 +164,6 @@ static const char *last_bracket(const char *text, size_t length)
 	return NULL;
 }
 
-static void read_where(struct json_report *report, const struct profile_memory *memory,
-		       struct profile_frame *frame, const char *where, size_t length)
-{
-	const char *kept = keep_text(report, where, without_line(where, length, &frame->line));
-
-	/* a source file has a path or a line, a module is a base name */
-	if (frame->line || strchr(kept, '/')) {
-		frame->file = kept;
-		frame->language =
-			ends_with(kept, ".py") ? PERFX_LANGUAGE_PYTHON : PERFX_LANGUAGE_NATIVE;
-		return;
-	}
-	frame->module_base = kept;
-	frame->module = path_of(memory, kept);
-}
-
 /* Stacks in JSON have names of functions but no labels. NULL: users know it by its name. */
 static const char *label_of(struct json_report *report, const char *function)
 {
@@ -195,15 +180,25 @@ static void read_frame(struct json_report *report, const struct profile_memory *
 		       struct profile_frame *frame, const char *text)
 {
 	size_t length = strlen(text);
-	const char *bracket = last_bracket(text, length), *offset = strstr(text, "+0x");
+	const char *bracket = last_bracket(text, length), *offset = strstr(text, "+0x"), *where;
 
 	*frame = (struct profile_frame){
 		.function = "", .label = "", .module = "", .module_base = "", .file = ""};
 	if (bracket) {
 		frame->function = keep_text(report, text, (size_t)(bracket - text));
 		frame->label = label_of(report, frame->function);
-		read_where(report, memory, frame, bracket + 2,
-			   (size_t)(text + length - bracket) - 3);
+		length = (size_t)(text + length - bracket) - 3;
+		where = keep_text(report, bracket + 2,
+				  without_line(bracket + 2, length, &frame->line));
+		/* a source file has a path or a line, a module is a base name */
+		if (frame->line || strchr(where, '/')) {
+			frame->file = where;
+			frame->language = ends_with(where, ".py") ? PERFX_LANGUAGE_PYTHON
+								  : PERFX_LANGUAGE_NATIVE;
+		} else {
+			frame->module_base = where;
+			frame->module = path_of(memory, where);
+		}
 	} else if (offset) {
 		frame->module_base = keep_text(report, text, (size_t)(offset - text));
 		frame->module = path_of(memory, frame->module_base);
@@ -251,52 +246,45 @@ static uint32_t function_named(const struct json_report *report,
 	return 0;
 }
 
-static void read_hotspots(struct json_report *report, const struct profile_process *process,
-			  struct profile_memory *memory, const json_t *from)
-{
-	memory->hotspots_count = MAKE_ROOM(report, from, "hotspots", memory->hotspots);
-	for (size_t i = 0; i < memory->hotspots_count; i++) {
-		const json_t *hotspot = element_of(from, "hotspots", i);
-		struct profile_hotspot *into = &memory->hotspots[i];
-
-		data_table_read(&hotspots_table, into, hotspot);
-		into->function = function_named(report, process, text_of(hotspot, "function"));
-		into->allocs = exact(into->allocs.value);
-		into->allocated_bytes = exact(into->allocated_bytes.value);
-		read_stack(report, memory, into, hotspot);
-	}
-}
-
-static void read_domain(struct json_report *report, const struct profile_process *process,
-			struct profile_memory *memory, const json_t *from)
-{
-	data_table_read(&memory_table, memory, from);
-	memory->domain = domain_named(text_of(from, "domain"));
-	memory->allocs = exact(memory->allocs.value);
-	memory->allocated_bytes = exact(memory->allocated_bytes.value);
-	memory->peak_ns = PROFILE_ABSENT;
-	memory->bound = json_object_get(from, "bound") ? PROFILE_MEMORY_LOST_ALLOCS : 0;
-	memory->allocators_count = MAKE_ROOM(report, from, "allocators", memory->allocators);
-	for (size_t i = 0; i < memory->allocators_count; i++) {
-		const json_t *allocator = element_of(from, "allocators", i);
-
-		memory->allocators[i] = (struct profile_allocator){
-			.name = text_of(allocator, "name"), .module = text_of(allocator, "module")};
-	}
-	read_hotspots(report, process, memory, from);
-}
-
 static void read_memory(struct json_report *report, struct profile_process *process,
-			const json_t *from)
+			const json_t *of_process)
 {
-	size_t count = MAKE_ROOM(report, from, "memory", process->memory);
+	size_t count = MAKE_ROOM(report, of_process, "memory", process->memory);
 
 	for (size_t i = 0; i < count; i++) {
-		const json_t *domain = element_of(from, "memory", i);
+		const json_t *from = element_of(of_process, "memory", i);
+		enum perfx_domain domain = domain_named(text_of(from, "domain"));
+		struct profile_memory *memory;
 
-		if (domain_named(text_of(domain, "domain")) != PERFX_DOMAIN_INVALID)
-			read_domain(report, process, &process->memory[process->memory_count++],
-				    domain);
+		if (domain == PERFX_DOMAIN_INVALID)
+			continue;
+		memory = &process->memory[process->memory_count++];
+		data_table_read(&memory_table, memory, from);
+		memory->domain = domain;
+		memory->allocs = exact(memory->allocs.value);
+		memory->allocated_bytes = exact(memory->allocated_bytes.value);
+		memory->peak_ns = PROFILE_ABSENT;
+		memory->bound = json_object_get(from, "bound") ? PROFILE_MEMORY_LOST_ALLOCS : 0;
+		memory->allocators_count =
+			MAKE_ROOM(report, from, "allocators", memory->allocators);
+		for (size_t k = 0; k < memory->allocators_count; k++) {
+			const json_t *allocator = element_of(from, "allocators", k);
+
+			memory->allocators[k].name = text_of(allocator, "name");
+			memory->allocators[k].module = text_of(allocator, "module");
+		}
+		memory->hotspots_count = MAKE_ROOM(report, from, "hotspots", memory->hotspots);
+		for (size_t k = 0; k < memory->hotspots_count; k++) {
+			const json_t *hotspot = element_of(from, "hotspots", k);
+			struct profile_hotspot *into = &memory->hotspots[k];
+
+			data_table_read(&hotspots_table, into, hotspot);
+			into->function =
+				function_named(report, process, text_of(hotspot, "function"));
+			into->allocs = exact(into->allocs.value);
+			into->allocated_bytes = exact(into->allocated_bytes.value);
+			read_stack(report, memory, into, hotspot);
+		}
 	}
 }
 
@@ -351,85 +339,60 @@ static void read_peaks(struct json_report *report)
 	report->profile.peaks = report->peaks;
 }
 
-static void read_function(struct json_report *report, const json_t *from, uint32_t id)
-{
-	bool is_range = !strcmp(text_of(from, "kind"), "range");
-
-	report->functions[id - 1] = (struct profile_function){
-		.id = id,
-		.source = source_named(text_of(from, "source")),
-		.name = text_of(from, "name"),
-		.label = text_of(from, json_object_get(from, "label") ? "label" : "name"),
-		.module = text_of(from, "path"),
-		.module_base = text_of(from, "module"),
-		.build_id = "",
-		.offset = count_of(from, "offset"),
-		.flags = is_range ? PERFX_FUNCTION_RANGE : 0,
-	};
-}
-
-static struct profile_row row_of(const json_t *from, uint32_t id)
-{
-	struct profile_row row = {
-		.function = id,
-		.total_ns = count_of(from, "total_ns"),
-		.self_ns = count_of(from, "self_ns"),
-		.stddev_ns = -1,
-		.alloc_bytes = number_of(from, "alloc_bytes"),
-		.inclusive = {.flops = count_of(from, "flops"),
-			      .bytes = count_of(from, "bytes"),
-			      .counted_count = json_is_integer(json_object_get(from, "flops")),
-			      /* of how many calls it does not say */
-			      .submitted_count =
-				      !strcmp(text_of(from, "rate_withheld"),
-					      roofline_withheld_name(ROOFLINE_SUBMITTED))},
-		.computing_ns = count_of(from, "work_ns"),
-		.dtype = dtype_of(from),
-	};
-
-	data_table_read(&functions_table, &row, from);
-	if (row.overflow_count > row.timed_count)
-		row.overflow_count = row.timed_count;
-	if (json_is_number(json_object_get(from, "stddev_ns")))
-		row.stddev_ns = (double)count_of(from, "stddev_ns");
-	return row;
-}
-
-/* The first of the lines, which has most of the time. */
-static void read_python_line(struct json_report *report, struct profile_row *row,
-			     const json_t *function)
-{
-	const json_t *lines = json_object_get(function, "python_callers");
-	const json_t *line = json_array_get(lines, 0);
-	struct profile_frame *frame = &report->lines[row->function - 1];
-	struct profile_python_caller *caller = &report->callers[row->function - 1];
-
-	if (!line)
-		return;
-	*frame = (struct profile_frame){.function = text_of(line, "function"),
-					.module = "",
-					.module_base = "",
-					.file = text_of(line, "file"),
-					.line = (uint32_t)count_of(line, "line"),
-					.language = PERFX_LANGUAGE_PYTHON};
-	*caller = (struct profile_python_caller){.frame = frame,
-						 .total_ns = count_of(line, "total_ns"),
-						 .calls_count = count_of(line, "calls")};
-	row->python_callers = caller;
-	row->python_callers_count = 1;
-}
-
 static void read_functions(struct json_report *report, struct profile_process *process,
-			   const json_t *from)
+			   const json_t *of_process)
 {
-	process->rows_count = MAKE_ROOM(report, from, "functions", process->rows);
+	process->rows_count = MAKE_ROOM(report, of_process, "functions", process->rows);
 	for (size_t i = 0; i < process->rows_count; i++) {
-		const json_t *function = element_of(from, "functions", i);
-		uint32_t id = (uint32_t)++report->profile.functions_count;
+		const json_t *from = element_of(of_process, "functions", i);
+		size_t at = report->profile.functions_count++;
+		bool is_range = !strcmp(text_of(from, "kind"), "range");
+		/* the first of the lines, which has most of the time */
+		const json_t *line = element_of(from, "python_callers", 0);
+		struct profile_row *row = &process->rows[i];
 
-		read_function(report, function, id);
-		process->rows[i] = row_of(function, id);
-		read_python_line(report, &process->rows[i], function);
+		report->functions[at] = (struct profile_function){
+			.id = (uint32_t)at + 1,
+			.source = source_named(text_of(from, "source")),
+			.name = text_of(from, "name"),
+			.label = text_of(from, json_object_get(from, "label") ? "label" : "name"),
+			.module = text_of(from, "path"),
+			.module_base = text_of(from, "module"),
+			.build_id = "",
+			.offset = count_of(from, "offset"),
+			.flags = is_range ? PERFX_FUNCTION_RANGE : 0,
+		};
+		data_table_read(&functions_table, row, from);
+		row->function = (uint32_t)at + 1;
+		row->overflow_count = min_u64(row->overflow_count, row->timed_count);
+		row->total_ns = count_of(from, "total_ns");
+		row->self_ns = count_of(from, "self_ns");
+		row->stddev_ns = json_is_number(json_object_get(from, "stddev_ns"))
+					 ? (double)count_of(from, "stddev_ns")
+					 : -1;
+		row->alloc_bytes = number_of(from, "alloc_bytes");
+		row->inclusive.flops = count_of(from, "flops");
+		row->inclusive.bytes = count_of(from, "bytes");
+		row->inclusive.counted_count = json_is_integer(json_object_get(from, "flops"));
+		/* a report does not say of how many calls */
+		row->inclusive.submitted_count = !strcmp(
+			text_of(from, "rate_withheld"), roofline_withheld_name(ROOFLINE_SUBMITTED));
+		row->computing_ns = count_of(from, "work_ns");
+		row->dtype = dtype_of(from);
+		if (!line)
+			continue;
+		report->lines[at] = (struct profile_frame){.function = text_of(line, "function"),
+							   .module = "",
+							   .module_base = "",
+							   .file = text_of(line, "file"),
+							   .line = (uint32_t)count_of(line, "line"),
+							   .language = PERFX_LANGUAGE_PYTHON};
+		report->callers[at] =
+			(struct profile_python_caller){.frame = &report->lines[at],
+						       .total_ns = count_of(line, "total_ns"),
+						       .calls_count = count_of(line, "calls")};
+		row->python_callers = &report->callers[at];
+		row->python_callers_count = 1;
 	}
 }
 
@@ -670,16 +633,6 @@ static char *sentence_of(const json_t *from, const char *key)
 	return text_take(&text);
 }
 
-static int read_place(struct finding_place *place, const json_t *from)
-{
-	if (!from)
-		return 0;
-	place->function = strdup(text_of(from, "function"));
-	place->file = strdup(text_of(from, "file"));
-	place->line = (uint32_t)json_integer_value(json_object_get(from, "line"));
-	return place->function && place->file ? 0 : -ENOMEM;
-}
-
 static int read_findings(struct process_analysis *into, const json_t *process)
 {
 	const json_t *findings = json_object_get(process, "findings"), *from;
@@ -691,6 +644,7 @@ static int read_findings(struct process_analysis *into, const json_t *process)
 	json_array_foreach(findings, at, from)
 	{
 		struct finding *finding = &into->findings[into->findings_count++];
+		const json_t *place = json_object_get(from, "place");
 
 		*finding = (struct finding){
 			.kind = text_of(from, "kind"),
@@ -703,9 +657,14 @@ static int read_findings(struct process_analysis *into, const json_t *process)
 			.threshold = sentence_of(from, "threshold"),
 			.suggestion = sentence_of(from, "suggestion"),
 			.look = sentence_of(from, "look")};
-		if (read_place(&finding->place, json_object_get(from, "place")) || !finding->look ||
-		    !finding->subject || !finding->evidence || !finding->threshold ||
-		    !finding->suggestion)
+		if (place) {
+			finding->place.function = strdup(text_of(place, "function"));
+			finding->place.file = strdup(text_of(place, "file"));
+			finding->place.line = (uint32_t)count_of(place, "line");
+		}
+		if ((place && (!finding->place.function || !finding->place.file)) ||
+		    !finding->look || !finding->subject || !finding->evidence ||
+		    !finding->threshold || !finding->suggestion)
 			return -ENOMEM;
 	}
 	return 0;
