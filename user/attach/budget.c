@@ -47,30 +47,9 @@ static bool may_be_nameless(const struct plan *plan, const struct plan_function 
 	return false;
 }
 
-/* By default the user's own choice is kept, whatever it costs. */
-static bool is_in_budget(const struct probes *probes, size_t index, bool everything)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-
-	return probes->placed[index].attached && function->role != PLAN_ALLOC_PROBE &&
-	       (everything || function->by_default || is_torch_range(function));
-}
-
 void probes__steps_end_by_range(struct probes *probes)
 {
 	probes->steps_end_by_range = true;
-}
-
-/* The budget keeps the probes that options ask for: --step-range, annotations. */
-static bool can_be_reduced(const struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	const struct placed *placed = &probes->placed[index];
-
-	return !(placed->ends_steps && probes->plan->options.step_range) &&
-	       !(placed->stays && plan_is_annotation(function)) &&
-	       (function->role == PLAN_CALLS || may_be_nameless(probes->plan, function) ||
-		(plan_is_annotation(function) && function->by_default));
 }
 
 void probes__find_nested(struct probes *probes)
@@ -117,33 +96,30 @@ static enum worth worth_now(const struct probes *probes, size_t index)
 
 void probes__add_expenses(const struct probes *probes, bool everything, struct expenses *expenses)
 {
+	const struct plan *plan = probes->plan;
+
 	for (size_t i = 0; i < probes->placed_count; i++) {
+		const struct plan_function *function = &plan->functions[i];
 		const struct placed *placed = &probes->placed[i];
+		bool is_annotation = plan_is_annotation(function);
 		struct expense expense = {.of = EXPENSE_FUNCTION,
 					  .index = i,
 					  .ns = placed->expense.entry_ns +
 						placed->expense.exits_ns};
 
-		if (!is_in_budget(probes, i, everything))
+		/* by default the user's own choice is kept, whatever it costs */
+		if (!placed->attached || function->role == PLAN_ALLOC_PROBE ||
+		    (!everything && !function->by_default && !is_torch_range(function)))
 			continue;
-		if (can_be_reduced(probes, i))
-			expenses_add(expenses, worth_now(probes, i), expense);
-		else
+		/* nor are the probes that options ask for reduced: --step-range, annotations */
+		if ((placed->ends_steps && plan->options.step_range) ||
+		    (placed->stays && is_annotation) ||
+		    (function->role != PLAN_CALLS && !may_be_nameless(plan, function) &&
+		     !(is_annotation && function->by_default)))
 			expenses->all_ns += expense.ns;
+		else
+			expenses_add(expenses, worth_now(probes, i), expense);
 	}
-}
-
-static size_t exit_probes_count(const struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	const struct placed *placed = &probes->placed[index];
-	size_t count = 0;
-
-	if (placed->ret != PERFX_RETURN_EXIT)
-		return 0;
-	for (size_t i = 0; i < placed->exits_count; i++)
-		count += !placed_enters_at(placed, &function->site.exits[i]);
-	return count;
 }
 
 /* Recorded before the probes change, so that no call which this concerns comes first. No time rests
@@ -194,7 +170,9 @@ static void reduce_one(struct probes *probes, size_t index, bool everything)
 				   (placed->ret == PERFX_RETURN_PROBE && !has_own_links(probes)));
 
 	emit_reduced(probes, index, counted ? PERFX_REDUCED_COUNTED : PERFX_REDUCED_REMOVED);
-	probes->detached_count += !counted + exit_probes_count(probes, index);
+	probes->detached_count += !counted;
+	for (size_t i = 0; placed->ret == PERFX_RETURN_EXIT && i < placed->exits_count; i++)
+		probes->detached_count += !placed_enters_at(placed, &function->site.exits[i]);
 	/* Calls are counted, not timed, from now on: by choice, so the missing times are no loss.
 	 * Also until the links are gone; calls that are open then have no end. */
 	placed->only_counted = true;

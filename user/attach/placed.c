@@ -15,35 +15,31 @@ static void place_entry(struct placed *placed, const struct site_plan *site)
 
 static bool ends_steps(const struct plan *plan, const struct plan_function *function)
 {
-	const char *step_range = plan->options.step_range;
+	const char *named = plan->options.step_range;
 
-	return default_step(function->symbol) ||
-	       (step_range && !strcmp(step_range, function->name));
-}
-
-static enum worth worth_of(const struct plan *plan, const struct plan_function *function)
-{
-	if (ends_steps(plan, function))
-		return WORTH_STEP_ENDS;
-	if (default_may_be_step(function->symbol))
-		return WORTH_STEPS;
-	if (plan_is_annotation(function))
-		return plan_ends_again(function) ? WORTH_DETAIL : WORTH_PHASES;
-	return plan_knows_work(plan, function->cost_program) || plan_object_arg(function)
-		       ? WORTH_FLOPS
-		       : WORTH_DETAIL;
+	return default_step(function->symbol) || (named && !strcmp(named, function->name));
 }
 
 void placed_begin(struct placed *placed, const struct plan *plan,
 		  const struct plan_function *function)
 {
+	uint8_t object_arg = plan_object_arg(function);
+
 	*placed = (struct placed){.ret = plan_return(plan, function),
 				  .cost_program = function->cost_program,
-				  .object_arg = plan_object_arg(function),
+				  .object_arg = object_arg,
 				  .event_arg = plan_event_arg(function),
-				  .worth = worth_of(plan, function),
+				  .worth = WORTH_DETAIL,
 				  .ends_steps = ends_steps(plan, function)};
 	placed->relies_on_c = placed->ret != function->ret;
+	if (placed->ends_steps)
+		placed->worth = WORTH_STEP_ENDS;
+	else if (default_may_be_step(function->symbol))
+		placed->worth = WORTH_STEPS;
+	else if (plan_is_annotation(function))
+		placed->worth = plan_ends_again(function) ? WORTH_DETAIL : WORTH_PHASES;
+	else if (plan_knows_work(plan, function->cost_program) || object_arg)
+		placed->worth = WORTH_FLOPS;
 	place_entry(placed, &function->site);
 }
 

@@ -226,21 +226,6 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 		tracer__read_objects(probes->tracer, true);
 }
 
-/* Thunks have the FLOPs of the kernels below them, which are called a hundred times as often. */
-static bool is_spared(const struct probes *probes, size_t index)
-{
-	const struct plan *plan = probes->plan;
-	const struct plan_function *function = &plan->functions[index];
-	const struct plan_module *module = &plan->modules[function->module];
-
-	if (!plan_is_worker(function) || !function->by_default || probes->workers_wanted)
-		return false;
-	for (size_t i = 0; i < module->functions_count; i++)
-		if (probes->placed[module->functions_first + i].object_arg)
-			return true;
-	return false;
-}
-
 /* The gate for links of a file that are being made for a process. */
 static uint32_t gate_of(struct probes *probes, struct opening opening)
 {
@@ -349,10 +334,17 @@ static bool is_wanted(const struct probes *probes, size_t index, bool only_stale
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
 
-	if (probes->only && !probes->only(probes->plan, function))
+	if ((probes->only && !probes->only(probes->plan, function)) || placed->given_up ||
+	    (only_stale && !placed->stale) ||
+	    (function->role == PLAN_ALLOC_PROBE && !probes_alloc_wanted(probes, function)))
 		return false;
-	return (placed->stale || !only_stale) && !placed->given_up && !is_spared(probes, index) &&
-	       (function->role != PLAN_ALLOC_PROBE || probes_alloc_wanted(probes, function));
+	/* thunks have the FLOPs of the kernels below them, which are called a hundred times as
+	 * often */
+	if (plan_is_worker(function) && function->by_default && !probes->workers_wanted)
+		FOR_EACH_PLACED(i, probes, function->module)
+	if (probes->placed[i].object_arg)
+		return false;
+	return true;
 }
 
 /* counts: points of each function of the module. */

@@ -142,14 +142,6 @@ void probes__skip_failed(struct probes *probes);
 /* HITS and BACKGROUND records: those since the last time. Returns the hits of entries, all of them.
  */
 uint64_t probes__report_hits(struct probes *probes);
-/* To be called at each tick of the clock: what hits cost is seen in the traced processes. */
-void probes__watch_cost(struct probes *probes);
-/* It has just changed: as hit_costs_forget. */
-void probes__forget_cost(struct probes *probes);
-/* CPU time of the traced processes so far that tracing took without a probe. */
-double probes__background_ns(const struct probes *probes, enum tracer_background which);
-/* Has it been seen since? */
-bool probes__cost_is_known(const struct probes *probes);
 
 /* Thunks cannot be read, so they do not measure their kernels: attaches and counts the kernels. */
 void probes__want_workers(struct probes *probes);

@@ -184,14 +184,6 @@ static int ring_open(struct ring *ring, int fd)
 	return 0;
 }
 
-static void ring_close(struct ring *ring)
-{
-	if (ring->consumer)
-		munmap(ring->consumer, ring->page_bytes);
-	if (ring->data)
-		munmap((void *)ring->producer, ring->page_bytes + ring->bytes + ring->again_bytes);
-}
-
 /* Bytes that have not been consumed. */
 static uint64_t ring_left(const struct ring *ring)
 {
@@ -253,35 +245,25 @@ static bool on_record(void *ctx, void *record, size_t size)
 	return --rings->turn_left;
 }
 
-static int open_rings(struct rings *rings)
+struct rings *rings__new(const struct rings_options *options)
 {
-	const struct rings_options *options = &rings->options;
+	struct rings *rings =
+		calloc(1, sizeof(*rings) + options->count * sizeof(rings->sources[0]));
 	struct epoll_event event = {.events = EPOLLIN};
-	int err = 0;
+	int err;
 
+	if (!rings)
+		return NULL;
+	rings->options = *options;
+	rings->options.fds = NULL;
 	rings->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (rings->epoll_fd < 0)
-		return -errno;
+	err = rings->epoll_fd < 0 ? -errno : 0;
 	for (size_t i = 0; i < options->count && !err; i++) {
 		rings->sources[i] = (struct source){.rings = rings, .lane = i};
 		err = ring_open(&rings->sources[i].ring, options->fds[i]);
 		if (!err && epoll_ctl(rings->epoll_fd, EPOLL_CTL_ADD, options->fds[i], &event))
 			err = -errno;
 	}
-	return err;
-}
-
-struct rings *rings__new(const struct rings_options *options)
-{
-	struct rings *rings =
-		calloc(1, sizeof(*rings) + options->count * sizeof(rings->sources[0]));
-	int err;
-
-	if (!rings)
-		return NULL;
-	rings->options = *options;
-	err = open_rings(rings);
-	rings->options.fds = NULL;
 	if (!err && options->count > 1) {
 		rings->merge = merge__new(options->count);
 		err = rings->merge ? 0 : -ENOMEM;
@@ -297,8 +279,15 @@ void rings__free(struct rings *rings)
 {
 	if (!rings)
 		return;
-	for (size_t i = 0; i < rings->options.count; i++)
-		ring_close(&rings->sources[i].ring);
+	for (size_t i = 0; i < rings->options.count; i++) {
+		struct ring *ring = &rings->sources[i].ring;
+
+		if (ring->consumer)
+			munmap(ring->consumer, ring->page_bytes);
+		if (ring->data)
+			munmap((void *)ring->producer,
+			       ring->page_bytes + ring->bytes + ring->again_bytes);
+	}
 	if (rings->epoll_fd >= 0)
 		close(rings->epoll_fd);
 	merge__free(rings->merge);

@@ -181,22 +181,6 @@ static void drain_place(struct waiting *waiting, size_t i, bool can_free, uint32
 	}
 }
 
-static void drain_places(struct waiting *waiting, uint64_t now_ns, waited_fn *visit, void *ctx)
-{
-	bool can_free = now_ns - waiting->retired_ns >= RETIRED_NS;
-	size_t counts[PERFX_WAIT_LEVELS] = {0};
-
-	waiting->retired_count = 0;
-	for (size_t i = 0; i < SUMS_COUNT; i++) {
-		if (!waiting->sums[i].key)
-			continue;
-		counts[i / PERFX_MAX_WAIT_SUMS]++;
-		drain_place(waiting, i, can_free, (uint32_t)(now_ns / 1000000), visit, ctx);
-	}
-	memcpy(waiting->taken_counts, counts, sizeof(counts));
-	waiting->retired_ns = now_ns;
-}
-
 /* As recorded_time() in bpf/waiting.bpf.c; plus 1, as waits have it. */
 static uint64_t recorded_until(const struct waiting *waiting, uint64_t now_ns)
 {
@@ -211,7 +195,19 @@ static uint64_t recorded_until(const struct waiting *waiting, uint64_t now_ns)
 void waiting__drain(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
 		    void *ctx)
 {
-	drain_places(waiting, clock_monotonic_ns(), visit, ctx);
+	uint64_t now_ns = clock_monotonic_ns();
+	bool can_free = now_ns - waiting->retired_ns >= RETIRED_NS;
+	size_t counts[PERFX_WAIT_LEVELS] = {0};
+
+	waiting->retired_count = 0;
+	for (size_t i = 0; i < SUMS_COUNT; i++) {
+		if (!waiting->sums[i].key)
+			continue;
+		counts[i / PERFX_MAX_WAIT_SUMS]++;
+		drain_place(waiting, i, can_free, (uint32_t)(now_ns / 1000000), visit, ctx);
+	}
+	memcpy(waiting->taken_counts, counts, sizeof(counts));
+	waiting->retired_ns = now_ns;
 	until_ns = recorded_until(waiting, until_ns);
 	for (size_t i = 0; i < PERFX_MAX_WAITERS && !waiting->given_up; i++) {
 		struct perfx_waiter *waiter = &waiting->waiters[i];

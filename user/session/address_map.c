@@ -43,20 +43,16 @@ bool mapped_range_overlaps(const struct mapped_range *a, const struct mapped_ran
 	return a->start < b->end && b->start < a->end;
 }
 
-static bool mapped_range_same(const struct mapped_range *a, const struct mapped_range *b)
-{
-	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
-	       a->file == b->file;
-}
-
 bool address_map__same(const struct address_map *a, const struct address_map *b)
 {
-	if (!a || a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (!mapped_range_same(&a->ranges[i], &b->ranges[i]))
-			return false;
-	return true;
+	bool same = a && a->count == b->count;
+
+	for (size_t i = 0; same && i < a->count; i++)
+		same = a->ranges[i].start == b->ranges[i].start &&
+		       a->ranges[i].end == b->ranges[i].end &&
+		       a->ranges[i].offset == b->ranges[i].offset &&
+		       a->ranges[i].file == b->ranges[i].file;
+	return same;
 }
 
 const struct mapped_range *address_map__find(const struct address_map *map, uint64_t at)

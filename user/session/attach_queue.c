@@ -134,20 +134,15 @@ int attach_queue__put(struct attach_queue *queue, const struct attach_task *task
 	return 0;
 }
 
-static bool is_due(struct entry *entry, uint64_t now_ns)
-{
-	if (!entry->waits)
-		return false;
-	update(entry, now_ns);
-	return entry->task.cause == ATTACH_EXECUTED || entry->credit_ns >= 0;
-}
-
 bool attach_queue__pop(struct attach_queue *queue, uint64_t now_ns, struct attach_task *task)
 {
 	for (size_t i = 0; queue->waiting_count && i < queue->count; i++) {
 		struct entry *entry = &queue->entries[(queue->next + i) % queue->count];
 
-		if (!is_due(entry, now_ns))
+		if (!entry->waits)
+			continue;
+		update(entry, now_ns);
+		if (entry->task.cause != ATTACH_EXECUTED && entry->credit_ns < 0)
 			continue;
 		queue->next = (queue->next + i + 1) % queue->count;
 		queue->waiting_count--;

@@ -121,20 +121,6 @@ double pace_allowed_ns(const struct pace *pace, double rest_ns)
 		    allowed_ns + pace->credit_ns * pace->wall_ns / payback_ns);
 }
 
-static void reduce_background(struct budget *budget, enum tracer_background which)
-{
-	budget->background_spent_ns[which] *= which == TRACER_SAMPLES ? 0.5 : 0;
-	if (which == TRACER_SAMPLES) {
-		budget->samples_halved++;
-		sampler__thin(budget->recording->sampler, "a higher --max-overhead keeps more");
-		return;
-	}
-	waits__give_up(budget->recording->waits, clock_monotonic_ns());
-	skipped_waits(&budget->recording->skipped,
-		      "removed during the recording: it cost more than --max-overhead allows");
-	msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
-}
-
 static double limit_ns(const struct budget *budget)
 {
 	return allowance_ns(&budget->pace, pace_busy_ns(&budget->pace));
@@ -191,15 +177,27 @@ static void reduce_memory(struct budget *budget, enum perfx_domain domain, doubl
 
 static void reduce(struct budget *budget, const struct expense *expense, double allowed_ns)
 {
+	struct recording *recording = budget->recording;
+
 	switch (expense->of) {
 	case EXPENSE_FUNCTION:
-		probes__reduce(budget->recording->probes, expense->index, budget->everything);
+		probes__reduce(recording->probes, expense->index, budget->everything);
 		break;
 	case EXPENSE_MEMORY:
 		reduce_memory(budget, (enum perfx_domain)expense->index, allowed_ns);
 		break;
 	case EXPENSE_BACKGROUND:
-		reduce_background(budget, (enum tracer_background)expense->index);
+		budget->background_spent_ns[expense->index] *=
+			expense->index == TRACER_SAMPLES ? 0.5 : 0;
+		if (expense->index == TRACER_SAMPLES) {
+			budget->samples_halved++;
+			sampler__thin(recording->sampler, "a higher --max-overhead keeps more");
+			break;
+		}
+		waits__give_up(recording->waits, clock_monotonic_ns());
+		skipped_waits(&recording->skipped, "removed during the recording: it cost more "
+						   "than --max-overhead allows");
+		msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
 		break;
 	}
 }

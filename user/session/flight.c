@@ -149,15 +149,6 @@ static int ask_now(struct flight *flight, char *path, const char *why, struct en
 	return ask(flight, path, why, &ending);
 }
 
-/* The next file of the recording. */
-static int ask_next(struct flight *flight, const char *why, const struct ending *so_far)
-{
-	int err = ask_now(flight, path_of(flight, flight->files + 1), why, *so_far);
-
-	flight->files += !err;
-	return err;
-}
-
 /* "run.perfx: the last 30.2 s of 12.1 min, 4.20 MiB" */
 static void say_dump(struct flight *flight, const struct capture_dump *dump)
 {
@@ -247,7 +238,9 @@ static void write_asked(struct flight *flight, uint64_t now_ns, const struct end
 	if (reader__drained_ns(reader) < flight->asked_ns)
 		return;
 	flight->asked_ns = 0;
-	err = ask_next(flight, by_signal ? "SIGUSR1" : flight->why, so_far);
+	err = ask_now(flight, path_of(flight, flight->files + 1),
+		      by_signal ? "SIGUSR1" : flight->why, *so_far);
+	flight->files += !err;
 	if (err == -EBUSY) /* too many files wait to be written */
 		return;
 	if (by_signal)

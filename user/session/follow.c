@@ -34,15 +34,6 @@ const struct follow_result *follow__result(const struct follow *follow)
 	return &follow->result;
 }
 
-/* Remembers to update a process's unwinding. False: out of memory. */
-static bool unwind_later(struct follow *follow, pid_t pid)
-{
-	for (size_t i = 0; i < follow->grown_count; i++)
-		if (follow->grown[i] == pid)
-			return true;
-	return !LIST_ADD(follow->grown, pid);
-}
-
 static void update_unwinding(struct follow *follow, uint64_t now_ns)
 {
 	if (now_ns < follow->next_unwind_ns ||
@@ -59,14 +50,21 @@ static void update_unwinding(struct follow *follow, uint64_t now_ns)
 
 void follow_update_mappings(struct follow *follow, const struct attach_task *task)
 {
-	bool is_late = task->cause == ATTACH_MAPPED && task->since_ns;
+	struct recording *recording = follow->recording;
 	struct perfx_traced_process traced;
 
 	follow->result.maps_read_count++;
-	if (!tracer__traced_process(follow->recording->tracer, task->pid, &traced))
-		frames__map(follow->recording->frames, traced.memory_process, task->pid);
-	if (!is_late || !unwind_later(follow, task->pid))
-		unwind_tables__map(follow->recording->unwind_tables, task->pid);
+	if (!tracer__traced_process(recording->tracer, task->pid, &traced))
+		frames__map(recording->frames, traced.memory_process, task->pid);
+	/* the unwinding of a process that maps files late is updated later, together */
+	if (task->cause == ATTACH_MAPPED && task->since_ns) {
+		for (size_t i = 0; i < follow->grown_count; i++)
+			if (follow->grown[i] == task->pid)
+				return;
+		if (!LIST_ADD(follow->grown, task->pid))
+			return;
+	}
+	unwind_tables__map(recording->unwind_tables, task->pid);
 }
 
 /* A process that was found. If it has ended meanwhile, there may be no record of that to come. */
@@ -84,21 +82,12 @@ static int open_process(struct follow *follow, uint32_t process, pid_t pid)
 /* Longest wait for the end of an exec; a program without a command line looks like one. */
 #define EXEC_NS 100000000u
 
-/* During an exec the new mappings exist, but the BPF programs have not seen the exec yet. */
-static bool is_executing(pid_t pid)
-{
-	char *cmdline = NULL;
-	bool executing = !process_cmdline(pid, &cmdline, 1) && !process_has_ended(pid);
-
-	free(cmdline);
-	return executing;
-}
-
 /* -a: traces a process that maps a file of interest. False: try again later, because the process
  * executes a program, or because BPF traces it already and its PROCESS record is still unread. */
 static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 {
-	bool existed = false, is_ml = false;
+	bool existed = false, is_ml = false, executing;
+	char *cmdline = NULL;
 	size_t *modules = NULL;
 	ssize_t count;
 	int64_t process;
@@ -111,8 +100,13 @@ static bool adopt(struct follow *follow, pid_t pid, uint64_t since_ns)
 	free(modules);
 	if (!is_ml)
 		return true;
-	if (clock_monotonic_ns() - since_ns < EXEC_NS && is_executing(pid))
-		return false;
+	/* during an exec the new mappings exist, but the BPF programs have not seen the exec yet */
+	if (clock_monotonic_ns() - since_ns < EXEC_NS) {
+		executing = !process_cmdline(pid, &cmdline, 1) && !process_has_ended(pid);
+		free(cmdline);
+		if (executing)
+			return false;
+	}
 	process = tracer__add_process(follow->recording->tracer, pid, &existed);
 	if (process > 0 && !existed)
 		open_process(follow, (uint32_t)process, pid);
@@ -456,19 +450,6 @@ void follow__record(struct follow *follow, const struct perfx_record *record)
 	}
 }
 
-/* The kernel has dropped reports of new mappings, of whichever processes. Those that do not run map
- * nothing. */
-static void note_dropped(struct follow *follow)
-{
-	follow->rescan = true;
-	follow->untraced_files.complete = false;
-	if (follow->begin_ns &&
-	    (follow->recording->options->all || used_ns(follow) != follow->used_ns))
-		skipped_hint(&follow->recording->skipped, "files that are mapped for a moment",
-			     "not seen in processes that unmapped them, or ended, at once: the "
-			     "kernel dropped reports of new mappings, because there were too many");
-}
-
 static void note_mapping(const struct new_mapping *mapping, void *ctx)
 {
 	struct attach_task task = {
@@ -481,8 +462,17 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 	bool traced = process_table__has(recording->processes, mapping->pid);
 	ssize_t module;
 
+	/* The kernel has dropped reports of new mappings, of whichever processes. Those that do not
+	 * run map nothing. */
 	if (!mapping->pid) {
-		note_dropped(follow);
+		follow->rescan = true;
+		follow->untraced_files.complete = false;
+		if (follow->begin_ns &&
+		    (recording->options->all || used_ns(follow) != follow->used_ns))
+			skipped_hint(&recording->skipped, "files that are mapped for a moment",
+				     "not seen in processes that unmapped them, or ended, at once: "
+				     "the kernel dropped reports of new mappings, because there "
+				     "were too many");
 		return;
 	}
 	/* addresses mean something else from now on */
@@ -597,25 +587,18 @@ static void end_lost(struct follow *follow, uint64_t now_ns)
 	}
 }
 
-/* Said once. */
-static void report_full_table(struct follow *follow)
-{
-	if (follow->full ||
-	    !tracer__counter(follow->recording->tracer, PERFX_COUNTER_PROCESSES_FULL))
-		return;
-	follow->full = true;
-	msg_say("too many processes (%d at a time, %d in all): further ones are not traced",
-		PERFX_MAX_PROCESSES, PERFX_MAX_PROCESS_INDICES);
-	skipped_add(&follow->recording->skipped, "further processes",
-		    "too many at a time, or in all: they are not traced");
-}
-
 static void tick(struct recording *recording)
 {
 	uint64_t now_ns = recording->now_ns;
 	struct follow *follow = recording->follow;
 
-	report_full_table(follow);
+	if (!follow->full && tracer__counter(recording->tracer, PERFX_COUNTER_PROCESSES_FULL)) {
+		follow->full = true;
+		msg_say("too many processes (%d at a time, %d in all): further ones are not traced",
+			PERFX_MAX_PROCESSES, PERFX_MAX_PROCESS_INDICES);
+		skipped_add(&recording->skipped, "further processes",
+			    "too many at a time, or in all: they are not traced");
+	}
 	end_lost(follow, now_ns);
 	update_unwinding(follow, now_ns);
 	check_untraced_hits(follow, now_ns);

@@ -629,11 +629,6 @@ int frames__caller(struct frames *frames, struct perfx_context *context)
 	return err;
 }
 
-void frames__tick(struct frames *frames, uint64_t now_ns)
-{
-	python_frames__tick(frames->python, now_ns);
-}
-
 /* The calls in one file. */
 struct batch {
 	struct frames *frames;
@@ -895,7 +890,7 @@ static int open_frames(struct recording *recording)
 	return recording->frames ? 0 : -errno;
 }
 
-VERB(tick, frames__tick(recording->frames, recording->now_ns))
+VERB(tick, python_frames__tick(recording->frames->python, recording->now_ns))
 VERB(end, frames__emit(recording->frames))
 VERB(close_frames, frames__free(recording->frames))
 

@@ -54,8 +54,7 @@ int frames__map(struct frames *frames, uint32_t process, pid_t pid);
 int frames__mapped(struct frames *frames, uint32_t process, const struct new_mapping *mapping);
 /* A child begins with what its parent maps. Not needed to be followed by a look at it. */
 int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t parent);
-/* Searches again for interpreters that had not started (session/python_frames.h). */
-void frames__tick(struct frames *frames, uint64_t now_ns);
+
 /* A process that has ended: nothing is asked of it any more. */
 void frames__forget(struct frames *frames, uint32_t process);
 

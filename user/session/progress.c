@@ -32,14 +32,6 @@ void say_scan_error(pid_t pid, ssize_t err, size_t functions_max)
 		msg_say("process %d: %s", (int)pid, strerror((int)-err));
 }
 
-void say_waiting(const struct plan *plan)
-{
-	for (size_t i = 0; i < plan->options.patterns_count; i++)
-		if (plan__waits(plan, i))
-			msg_say("-F '%s': no such file is mapped yet; waiting for it",
-				pattern__text(plan->options.patterns[i]));
-}
-
 /* Functions that failed to attach: "; 3 not attached (gemm: …)". Limits by design are hints at
  * the end of the report. */
 static void add_skipped(const struct recording *recording, struct text *into)
@@ -64,17 +56,6 @@ static void add_skipped(const struct recording *recording, struct text *into)
 			    first->reason, reasons > 1 ? ", …" : "");
 }
 
-void say_program_decides(const struct plan *plan)
-{
-	bool annotated = false;
-
-	for (size_t i = 0; i < plan->functions_count; i++)
-		annotated |= plan_is_annotation(&plan->functions[i]) &&
-			     plan->functions[i].annotation.action == PERFX_ANNOTATION_RECORD;
-	msg_say("waiting for perfx_trace_start: nothing is recorded until then%s",
-		annotated ? "" : " (no mapped file has it yet)");
-}
-
 /* A program may turn it on and off ten thousand times a second. */
 #define TURNS_SAID 100
 
@@ -97,16 +78,18 @@ static void describe_traced(const struct recording *recording, char *text, size_
 	struct process_info info = {.comm = "?"};
 	size_t count;
 	const pid_t *pids = process_table__pids(recording->processes, &count);
+	pid_t main_pid = count == 1 ? pids[0] : recording->main_pid;
 
-	if (recording->main_pid || count == 1)
-		process_info(recording->main_pid ? recording->main_pid : pids[0], &info);
-	if (count == 1)
-		snprintf(text, size, "%d %s", (int)pids[0], info.comm);
-	else if (recording->main_pid)
-		snprintf(text, size, "%d %s and %zu more", (int)recording->main_pid, info.comm,
-			 count ? count - 1 : 0);
-	else
+	if (!main_pid) {
 		snprintf(text, size, "%zu processes", count);
+		return;
+	}
+	process_info(recording->main_pid ?: main_pid, &info);
+	if (count == 1)
+		snprintf(text, size, "%d %s", (int)main_pid, info.comm);
+	else
+		snprintf(text, size, "%d %s and %zu more", (int)main_pid, info.comm,
+			 count ? count - 1 : 0);
 }
 
 void say_tracing(const struct recording *recording)
@@ -114,10 +97,22 @@ void say_tracing(const struct recording *recording)
 	struct thread_counters *counters = recording->thread_counters;
 	const char *why = thread_counters__why(counters), *left = "";
 	size_t functions_count = probes__functions_count(recording->probes);
+	const struct plan *plan = recording->plan;
+	bool annotated = false;
 	char who[128], *memory = memory__summary(recording->memory);
 	bool has_memory = memory && *memory, has_samples = recording->options->sample_hz > 0;
 	struct text skipped = {0};
 
+	for (size_t i = 0; i < plan->options.patterns_count; i++)
+		if (plan__waits(plan, i))
+			msg_say("-F '%s': no such file is mapped yet; waiting for it",
+				pattern__text(plan->options.patterns[i]));
+	for (size_t i = 0; i < plan->functions_count; i++)
+		annotated |= plan_is_annotation(&plan->functions[i]) &&
+			     plan->functions[i].annotation.action == PERFX_ANNOTATION_RECORD;
+	if (recording->options->wait)
+		msg_say("waiting for perfx_trace_start: nothing is recorded until then%s",
+			annotated ? "" : " (no mapped file has it yet)");
 	describe_traced(recording, who, sizeof(who));
 	if (thread_counters__all_functions(counters) && *why)
 		msg_say("%s: %s",

@@ -19,13 +19,11 @@ bool progress_is_shown(const struct recording *recording);
 
 /* err: what plan__scan has returned. */
 void say_scan_error(pid_t pid, ssize_t err, size_t functions_max);
-/* Patterns of files that are not mapped yet. */
-void say_waiting(const struct plan *plan);
-/* --wait: nothing is recorded until the program starts it. */
-void say_program_decides(const struct plan *plan);
+
 /* The program has started or stopped the recording; turns_count: how often so far. */
 void say_turned(const struct perfx_recording_window *window, size_t turns_count);
 
+/* The recording begins, or waits until the program starts it (--wait). */
 void say_tracing(const struct recording *recording);
 
 #endif

@@ -372,38 +372,33 @@ static bool finished(struct recorder *recorder)
 	       (options->launch && follow__result(recording->follow)->main_ended);
 }
 
-static int wait_ms(const struct recording *recording)
-{
-	uint64_t now_ns = clock_monotonic_ns();
-	uint64_t left_ns = recording->end_ns > now_ns ? recording->end_ns - now_ns : 0;
-
-	return (int)((min_u64(left_ns, 1000000000u) + 999999) / 1000000);
-}
-
-static void on_part(struct recorder *recorder, size_t part)
-{
-	if (++recorder->wakes[part] == parts[part]->wakes_max)
-		enable_wakes(recorder, part, false);
-	if (parts[part]->on_readable)
-		parts[part]->on_readable(&recorder->recording);
-}
-
 static void loop(struct recorder *recorder)
 {
-	const struct recorder_watcher *watcher = recorder->recording.options->watcher;
-	struct follow *follow = recorder->recording.follow;
+	struct recording *recording = &recorder->recording;
+	const struct recorder_watcher *watcher = recording->options->watcher;
+	struct follow *follow = recording->follow;
 	struct epoll_event events[8];
 
 	while (!finished(recorder)) {
-		int n = epoll_wait(recorder->epoll_fd, events, 8, wait_ms(&recorder->recording));
+		uint64_t now_ns = clock_monotonic_ns(), left_ns;
+		int n;
 
+		left_ns = recording->end_ns > now_ns ? recording->end_ns - now_ns : 0;
+		n = epoll_wait(recorder->epoll_fd, events, 8,
+			       (int)((min_u64(left_ns, 1000000000u) + 999999) / 1000000));
 		for (int i = 0; i < n; i++) {
-			if (events[i].data.u64 == WAKE_TIMER)
+			uint64_t part = events[i].data.u64;
+
+			if (part == WAKE_TIMER) {
 				on_tick(recorder);
-			else if (events[i].data.u64 == WAKE_WATCHER)
+			} else if (part == WAKE_WATCHER) {
 				watcher->on_input(watcher->ctx);
-			else
-				on_part(recorder, events[i].data.u64);
+			} else {
+				if (++recorder->wakes[part] == parts[part]->wakes_max)
+					enable_wakes(recorder, part, false);
+				if (parts[part]->on_readable)
+					parts[part]->on_readable(recording);
+			}
 		}
 		if (!follow__read_mappings(follow))
 			continue;
@@ -451,17 +446,6 @@ static void observe(struct recorder *recorder)
 				   recording->options->duration_ns));
 }
 
-static void observe_before(struct recorder *recorder)
-{
-	if (!recorder->observation)
-		return;
-	observe(recorder);
-	msg_status("attaching…");
-	raise_priority(&recorder->recording);
-	probes__attach_rest(recorder->recording.probes);
-	restore_priority();
-}
-
 /* Skipped after an interrupt, because the user waits for the report, and while links still close.
  */
 static void observe_after(struct recorder *recorder, const struct ending *ending)
@@ -480,12 +464,8 @@ static void say_started(const struct recording *recording)
 {
 	char phases[192] = "";
 
-	if (!recording->options->quiet) {
-		say_waiting(recording->plan);
-		if (recording->options->wait)
-			say_program_decides(recording->plan);
+	if (!recording->options->quiet)
 		say_tracing(recording);
-	}
 	if (!getenv("PERFX_DEBUG"))
 		return;
 	phases_format(recording->options->phases, clock_monotonic_ns(), phases, sizeof(phases));
@@ -547,7 +527,13 @@ static int trace(struct recorder *recorder)
 	const struct follow_result *followed = follow__result(recording->follow);
 	struct ending ending = {0};
 
-	observe_before(recorder);
+	if (recorder->observation) {
+		observe(recorder);
+		msg_status("attaching…");
+		raise_priority(recording);
+		probes__attach_rest(recording->probes);
+		restore_priority();
+	}
 	start(recorder);
 	loop(recorder);
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;

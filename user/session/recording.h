@@ -226,9 +226,6 @@ void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct
 void perf_counters_emit(struct thread_counters *counters, struct sink *sink,
 			const struct plan *plan);
 
-/* Is the work of a planned function known? */
-bool any_cost_known(const struct plan *plan);
-
 /*
  * The energy that the host's processors and their memory have used, as the kernel's powercap
  * counts it (RAPL of Intel and AMD): the whole machine's, whoever used it. Virtual machines have

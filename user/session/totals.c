@@ -355,7 +355,8 @@ static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
 	return err;
 }
 
-bool any_cost_known(const struct plan *plan)
+/* Is the work of a planned function known? */
+static bool any_cost_known(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->functions_count; i++)
 		if (plan_knows_work(plan, plan->functions[i].cost_program))
