@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sums that grow while they are emitted, as differences: each record has what has come since the
- * one before it. Remembers for each key what has been emitted. All-zero but for width is empty.
+ * Growing sums, emitted as differences: each record has the growth since the record before it.
+ * Remembers the emitted sums of each key. All-zero but for width is empty.
  *
  * Sums are `width` integers of 64 bits each, signed or not, as they lie in a record.
  */
@@ -23,9 +23,9 @@ struct emitted {
 
 void emitted_clear(struct emitted *emitted);
 
-/* Takes from the sums of a key, in place, what has been emitted of them. Is anything left? */
+/* Subtracts from the sums of a key, in place, the part that was emitted. Is anything left? */
 bool emitted_subtract(const struct emitted *emitted, uint64_t key, void *sums);
-/* What is left has been emitted, too. 0 or -ENOMEM: then it must not be. */
+/* Notes that the difference is emitted. 0, or -ENOMEM: then the caller must not emit it. */
 int emitted_add(struct emitted *emitted, uint64_t key, const void *difference);
 /* Both. 1: something is left; 0: nothing; -ENOMEM. */
 int emitted_advance(struct emitted *emitted, uint64_t key, void *sums);

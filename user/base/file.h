@@ -53,24 +53,23 @@ struct output {
  * error: -ELOOP. Waits for a reader of a FIFO until Ctrl-C: -EINTR. 0, -errno, or a negative
  * output_refusal. */
 int output_open(struct output *output, const char *path, enum output_kind kind);
-/* Why any of these failed, for a message. */
+/* For a message: why one of these failed. */
 const char *output_error(int err);
-/* Adds to what was written: 0 or -errno. */
+/* Appends: 0 or -errno. */
 int output_write(int fd, const void *data, size_t size);
-/* What has been written is all: it is synced and takes its place. 0 or -errno, then it is thrown
- * away. */
+/* The file is complete: syncs it and renames it to its path. On -errno it is discarded. */
 int output_close(struct output *output);
-/* Thrown away: the old file, if there was one, stays. Of none that is open nothing happens. */
+/* Removes the new file; the old one, if any, stays. Does nothing if none is open. */
 void output_discard(struct output *output);
-/* Closes it, and leaves what has been written where it is: output_name(). */
+/* Closes it and leaves the file, complete or not, under output_name(). */
 void output_leave(struct output *output);
 const char *output_name(const struct output *output);
-/* All at once: writes it and closes; 0 or -errno, then it is thrown away. */
+/* Writes it and closes; on -errno it is discarded. */
 int output_store(struct output *output, const void *data, size_t size);
 
-/* Do two names lead to one file? Of those that exist by device and inode, links followed; else by
- * the folder and the name in it. Terminals, /dev/null and the like are never one: they keep
- * nothing. */
+/* Do two names lead to one file? Compares device and inode of existing files, links followed;
+ * otherwise the folder and the name in it. Terminals, /dev/null and the like keep nothing, so they
+ * are never the same. */
 bool output_is_same(const char *a, const char *b);
 
 /* False when this was not started by sudo. */

@@ -39,7 +39,7 @@ void msg_reduced(const char *what, const char *now, const char *note);
 void msg_reductions_show(bool in_place, bool ended);
 
 /* While a screen covers the terminal, messages are kept, the last ones at least, and there is no
- * status line; msg_release prints what was kept. Other threads may say something meanwhile. */
+ * status line; msg_release prints the kept lines. Other threads may say something meanwhile. */
 void msg_hold(void);
 void msg_release(void);
 /* How many were said since msg_hold; the last one, as one line, cut to `size`. */
@@ -66,7 +66,7 @@ void interrupt_install(void);
 int interrupt_asked(void);
 /* Sets the message of the second signal: the data that it loses. Default: "ended at once". */
 void interrupt_says(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* What the second one does before it ends the program, in the signal's handler; NULL: nothing. */
+/* Called by the second one before it ends the program, in the signal's handler; NULL: none. */
 void interrupt_at_exit(void (*leave)(void));
 
 /* From now on SIGUSR1 asks for a file of the flight recorder. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers in order, for qsort, and what is in the middle. */
+/* Orders for qsort, and the median. */
 #ifndef PERFX_BASE_ORDER_H
 #define PERFX_BASE_ORDER_H
 

@@ -89,8 +89,7 @@ void scratch_remove(struct scratch *scratch)
 	*scratch = (struct scratch){0};
 }
 
-/* Ours, closed to others, and not just made: whoever may write into /tmp may have given one such a
- * name. */
+/* Ours, closed to others, and not just made: any user may create such a name in /tmp. */
 static bool is_old_scratch(int folder)
 {
 	struct stat about;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A folder for files that are needed for a moment, in $TMPDIR or /tmp, that nobody else can look
+/* A folder for files that are needed for a moment, in $TMPDIR or /tmp, that nobody else can look
  * into. It is locked as long as its owner lives, so that those of owners that were killed are known
  * and removed.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hides what looks like a secret in a command line before it goes into a capture:
+ * Hides likely secrets in a command line before it goes into a capture:
  *
  *     --token=…  --password x  API_KEY=…  "Authorization: Bearer …"  {"secret": "…"}
  *     https://user:…@host/?sig=…  curl -u user:…  mysql -p…  sh -c "PGPASSWORD=… psql"

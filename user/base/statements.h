@@ -6,7 +6,7 @@
  *     struct statements statements = statements_of(text);
  *
  *     while ((statement = statements_next(&statements)))
- *             take(statement, statements.line);
+ *             parse(statement, statements.line);
  *     if (statements.misplaced)
  *             …
  */
@@ -27,7 +27,7 @@ struct statements {
 struct statements statements_of(char *text);
 /* NULL at the end. */
 char *statements_next(struct statements *statements);
-/* Takes the next word of a statement, or what is between "quotes", in place; NULL at the end. A
+/* The next word of a statement, or the text between "quotes", in place; NULL at the end. A
  * quote that is not closed ends with the statement. */
 char *statement_word(char **statement);
 

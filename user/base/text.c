@@ -470,7 +470,7 @@ static const char *end_of_number(const char *number)
 	return unit && unit <= UNIT_MAX ? end + 1 + unit : end;
 }
 
-/* The length of what is before it, or before the number that it would cut. */
+/* The length, or less so that it does not end within a number. */
 static size_t without_part_of_number(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length;) {

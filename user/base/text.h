@@ -33,7 +33,7 @@ char *text_take(struct text *text);
 /* 0; -ENOMEM: it failed; -errno. */
 int text_write(const struct text *text, FILE *out);
 void text_clear(struct text *text);
-/* Clears a text that something else was made of, which fails if the text did. */
+/* Clears an intermediate text; its failure becomes that of the text made of it. */
 void text_finish(struct text *part, bool *failed);
 
 static inline bool begins_with(const char *text, const char *prefix)
@@ -87,7 +87,7 @@ bool text_matches_one_of(const char *text, const char *const *globs);
 #define UTF8_INVALID UINT32_MAX
 
 /* Takes one character and returns its bytes. One byte with *code = UTF8_INVALID where none begins
- * (overlong forms, surrogates and what is beyond U+10FFFF included); 0 at the end. */
+ * (also for overlong forms, surrogates and codes beyond U+10FFFF); 0 at the end. */
 size_t utf8_next(const char *text, uint32_t *code);
 
 /* Adds text with U+FFFD for each byte that is no character: valid for JSON. */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Rounded down; what does not fit is the nearest that does, what is no number 0. */
+/* Rounded down; too large values become UINT64_MAX, negative ones and NaN 0. */
 static inline uint64_t u64_of(double value)
 {
 	if (!(value > 0))
@@ -53,8 +53,8 @@ static inline const char *plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
-/* "10" "10s" "1.5s" "250ms" "20us" "5ns" "2m" "1h": a bare number is seconds. 0, -EINVAL for what
- * is none, -ERANGE for what does not fit. */
+/* "10" "10s" "1.5s" "250ms" "20us" "5ns" "2m" "1h": a bare number is seconds. 0, -EINVAL: not a
+ * duration, -ERANGE: it does not fit. */
 int parse_duration(const char *text, uint64_t *ns);
 /* "4096" "64K" "512k" "1MiB" "1.5G" "2TB": K is 1024 however it is spelt. Errors as above. */
 int parse_size(const char *text, uint64_t *bytes);

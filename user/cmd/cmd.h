@@ -51,7 +51,7 @@ enum verb {
 	VERB_VERSION,
 };
 
-/* --flops. ON: what is traced by default and has a known cost is so beside what -F names. */
+/* --flops. ON: default functions with a known cost are traced beside those that -F names. */
 enum flops_choice { FLOPS_DEFAULT = 0, FLOPS_OFF, FLOPS_ON };
 
 /* tune: values to try, "0,1,2", of a placeholder or of a variable; borrowed from argv. */
@@ -151,7 +151,7 @@ struct options {
 	const char *token_file, *tls_cert, *tls_key; /* NULL: none */
 };
 
-/* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */
+/* EXIT_OK, or EXIT_USAGE after a message. */
 int options_parse(struct options *options, int argc, char **argv);
 void options_clear(struct options *options);
 
@@ -165,8 +165,8 @@ void options_help(enum verb verb);
  * @SYNOPSIS@,
  * @VERBS@ and @OPTIONS@. */
 void options_man(FILE *template);
-/* What a shell offers for the last of the words that follow the program's name, on stdout: a
- * candidate and a tab and what it is, a line; or ":file", ":process", ":program I" (a command line
+/* Prints the shell's candidates for the last of the words that follow the program's name: a line
+ * for each, with a tab and a description; or ":file", ":process", ":program I" (a command line
  * of its own, from that word on). */
 void options_complete(int count, char *const *words);
 
@@ -208,7 +208,7 @@ int replay_file(const char *path, struct pipeline *pipeline, bool say_damage);
 /* options->capture, or the time slice that --since and --until choose. As above. */
 int replay_capture(const struct options *options, struct pipeline *pipeline, bool say_damage);
 #define CAPTURE_NEEDED "a capture (perfx-trace record -o FILE.perfx)"
-/* One line: why the file cannot be read, or what it is instead of what is needed. */
+/* Prints a line: why the file cannot be read, or which kind of file it is and which is needed. */
 void replay_say_unreadable(const char *path, int err, const char *needed);
 struct capture_source source_of(const struct options *options);
 /* Says why replay_capture() failed, and returns the exit code for it. */

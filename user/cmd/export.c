@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* perfx-trace export FILE: what is in a capture, for other tools. */
+/* perfx-trace export FILE: a capture as a file of another tool. */
 #include "export/export.h"
 
 #include "base/file.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* This machine: perfx-trace doctor (what works here, found by trying it) and perfx-trace peaks
- * (what it can do at most). */
+/* This machine: perfx-trace doctor (its features, each tried) and perfx-trace peaks (its peak
+ * performance). */
 #include "attach/features.h"
 #include "base/message.h"
 #include "cmd/cmd.h"

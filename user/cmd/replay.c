@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A capture, or a time slice of it, through a pipeline; and what is said when it cannot be read. */
+/* Replays a capture, or a time slice of it, through a pipeline, and reports why one cannot be read.
+ */
 #include "replay/replay.h"
 #include "base/message.h"
 #include "base/text.h"

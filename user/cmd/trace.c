@@ -149,7 +149,7 @@ static void prepare_exit_message(const struct outputs *outputs, const struct opt
 	free(report);
 }
 
-/* A recording that failed leaves no file; an error leaves what was written before. */
+/* A failed recording leaves no file; after an error of writing, the part before it stays. */
 static int close_capture(struct outputs *outputs, int err, bool recorded)
 {
 	struct output *output = &outputs->output;
@@ -310,7 +310,7 @@ static int record(const struct options *options, const struct features *features
 	if (recorded && recording.launch) {
 		int status = status_of_child(recording.launch, options->command[0], child);
 
-		/* a program that failed says more than what was found in it */
+		/* the failure of the program says more than findings */
 		if (!code || (code == EXIT_FINDINGS && status))
 			code = status;
 	}

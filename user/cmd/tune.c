@@ -76,7 +76,7 @@ static int bench_begin(struct bench *bench, const struct options *options)
 	int code =
 		is_traced(options) ? features_check(&bench->features, options->no_cache) : EXIT_OK;
 
-	/* what it has started is no program of ours to measure */
+	/* the programs that it has started must not be measured */
 	features_end(&bench->features);
 	bench->options = options;
 	bench->rate = rate_options_of(options);

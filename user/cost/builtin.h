@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions whose work is known by default: BLAS in all its spellings, oneDNN,
- * PyTorch's operators, cuBLAS, NCCL. What is listed here is what is traced by default (plan adds
- * functions whose time alone matters).
+ * PyTorch's operators, cuBLAS, NCCL. These functions are traced by default (plan adds functions
+ * of which only the time matters).
  *
  * Convention: a multiply-add is 2 operations, of complex numbers 8. Biases, norms, activations and
  * softmax count nothing, as in torch.utils.flop_counter. Bytes: operands and result, each once, by

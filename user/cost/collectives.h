@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The calls in which the ranks of a job meet: each returns when all ranks have come, at nearly the
- * same moment on all of them. The one list of their names, for what is traced and for what is made
- * of it. Calls that only submit a collective (NCCL's, c10d's operators) are none.
+ * same moment on all of them. The one list of their names, for planning and for analysis. Calls
+ * that only submit a collective (NCCL's, c10d's operators) are none.
  */
 #ifndef PERFX_COST_COLLECTIVES_H
 #define PERFX_COST_COLLECTIVES_H

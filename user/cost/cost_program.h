@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The language of costs (what a call computes), and its compiler to the small programs that
- * run at a function's entry and exit (include/perfx_cost.h). A cost is statements, divided by
+ * The language of costs (operations and bytes of a call), and its compiler to the small programs
+ *that run at a function's entry and exit (include/perfx_cost.h). A cost is statements, divided by
  * ';':
  *
  *	flops = EXPR            operations, one multiply-add being 2; several add up

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cuBLAS, cuBLASLt and NCCL: what the host hands to the GPU. The time of these calls is that of
- * handing over; their operations and bytes are what the GPU will do. Arguments: cublas_api.h,
+ * cuBLAS, cuBLASLt and NCCL: work that the host hands to the GPU. The time of these calls is that
+ * of handing over; their operations and bytes are what the GPU will do. Arguments: cublas_api.h,
  * cublasLt.h and nccl.h of CUDA 13.0; those of older releases are the same.
  *
  * A cuBLAS name is cublas [SDCZH] NAME [_v2] [_64]; the 64-bit twins differ in the width of their

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What waits: "API synchronization behavior" of the CUDA Runtime and Driver API references, CUDA
- * 13.0. A copy between devices, or within one, and a memset return at once.
+ * Calls that wait: "API synchronization behavior" of the CUDA Runtime and Driver API references,
+ * CUDA 13.0. A copy between devices, or within one, and a memset return at once.
  *
- * What the arguments say: cuda_runtime_api.h, driver_types.h and cuda.h of CUDA 13.0; those of
+ * The arguments: cuda_runtime_api.h, driver_types.h and cuda.h of CUDA 13.0; those of
  * older releases are the same.
  */
 #include "cost/gpu_calls.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The calls of GPU libraries that hand work to a device or wait for it: the one list of their
- * names, for what is traced and for what is made of it; and what their arguments say.
+ * names, for planning and for analysis; and the meaning of their arguments.
  */
 #ifndef PERFX_COST_GPU_CALLS_H
 #define PERFX_COST_GPU_CALLS_H

@@ -68,9 +68,9 @@ int counters_named(const struct counters_cpu *cpu, const char *text, struct coun
 const char *counters_names(void);
 
 /*
- * Tries them on this thread and leaves out what does not open and, last first, what the processor
- * has no counter free for. why: "" where all count; with some left, which do not and why; with
- * none, why. A line without a dot at its end.
+ * Tries them on this thread. Leaves out events that do not open and, last first, those for which
+ * the processor has no counter free. why: "" where all count; with some left, which do not and why;
+ * with none, why. A line without a dot at its end.
  */
 void counters_try(const struct counters_cpu *cpu, struct counters *counters, char *why,
 		  size_t why_size);

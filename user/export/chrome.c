@@ -214,8 +214,8 @@ static int on_value(void *ctx, const struct event *event)
 }
 
 /*
- * As PyTorch's profiler has it: what a device did under the device's number as pid and the stream's
- * as tid; the call on its thread; an arrow from one to the other; "correlation" is in both.
+ * As in PyTorch's profiler: work of a device has the device's number as pid and the stream's as
+ * tid; the call on its thread; an arrow from one to the other; "correlation" is in both.
  *
  *     {"ph": "X", "cat": "kernel", "name": "…", "pid": 0, "tid": 7, "ts": …, "dur": …,
  *      "args": {"External id": 12, "device": 0, "stream": 7, "correlation": 12, "grid": [1, 1, 1]}}
@@ -410,7 +410,7 @@ static int put_process(struct chrome *c, const struct profile_process *process)
 	return err ?: export_error(c->export->out);
 }
 
-/* A process of the rank that all ranked processes are of; NULL: they are of several, or of none. */
+/* A process of the one rank of the profile; NULL: it has several ranks, or none. */
 static const struct profile_process *only_rank(const struct profile *profile)
 {
 	const struct profile_process *found = NULL;

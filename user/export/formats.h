@@ -65,12 +65,12 @@ struct export_frame {
  * are known. Returns how many. */
 size_t export_path(const struct export_contexts *contexts, size_t i,
 		   struct export_frame path[EXPORT_PATH_MAX]);
-/* Is this wanted? */
+/* Does the export show this? */
 bool export_has(const struct export *export, enum export_of of);
 /* Is it a sample of this kind, CPU or OFF_CPU? */
 bool export_is_of(const struct profile_activity *sample, enum export_of of);
-/* What a process allocated, where one domain is shown: the first of tensor, host, GPU and user.
- * NULL: nothing. */
+/* The memory of a process where only one domain is shown: the first of tensor, host, GPU and user
+ * with allocations. NULL: none. */
 const struct profile_memory *export_memory(const struct profile_process *process);
 /* The process of an index that a record gives; NULL: not described. */
 const struct profile_process *export_process(const struct profile *profile, uint32_t index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pprof: what calling contexts took, and what call stacks allocated. Every sample has all values;
- * which is looked at is chosen by `pprof -sample_index`:
+ * pprof: time by calling context, and allocations by call stack. Every sample has all values;
+ * `pprof -sample_index` chooses one:
  *
  *     calls, time          of calling contexts
  *     host_allocs, host_alloc_space, host_inuse_space, host_peak_space    and tensor_…, gpu_…

@@ -160,7 +160,7 @@ int export_folded(const struct export *export)
 
 /*
  * speedscope.app: for each process a profile of time by calling context, one of the steps of a
- * training in their order, each with what its time went into, two of the samples (CPU, waiting),
+ * training in their order, each with its time by phase, two of the samples (CPU, waiting),
  * and of each domain of memory one of live bytes at its peak (of allocated bytes where frees were
  * not seen), by call stack. Stacks are indices of frames, outermost first.
  */

@@ -137,7 +137,7 @@ static struct process *process_get(struct nesting *nesting, uint32_t id)
 	return process;
 }
 
-/* The track that was in use last of those that are free by then, else the first to be free. */
+/* The free track that was used last; with none free, the one that becomes free first. */
 static struct async_track *async_free(struct process *process, uint64_t start_ns)
 {
 	struct async_track *best = NULL;

@@ -2,8 +2,8 @@
 /*
  * Calls as they end → calls as they begin, which is how other tools nest them: a caller before its
  * callees, also where both began in the same nanosecond. A thread's calls are held back until its
- * outermost traced call ends, or until there are NESTING_HELD of them: then what is there goes out,
- * and a caller that ends later goes out later, with its own, earlier beginning.
+ * outermost traced call ends, or until there are NESTING_HELD of them: then all go out, and a
+ * caller that ends later goes out later, with its own, earlier beginning.
  *
  * Calls of a thread that overlap without one being in the other (coroutines, stack switches, ranges
  * that outlive the call that opened them) get lanes: within a lane everything nests, also with what
@@ -96,7 +96,7 @@ struct value_tracks {
 /* One for each value of the profile, in its order. 0 or -ENOMEM; to be cleared in any case. */
 int value_tracks_make(struct value_tracks *tracks, const struct profile *profile);
 void value_tracks_clear(struct value_tracks *tracks);
-/* What a value is after this record. NULL: it is not in the profile, or now no finite number. */
+/* The value after this record. NULL: it is not in the profile, or not finite now. */
 struct value_track *value_tracks_follow(struct value_tracks *tracks,
 					const struct perfx_user_value *record);
 

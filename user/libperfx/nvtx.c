@@ -2,7 +2,7 @@
 /*
  * NVTX 3 is headers alone: a program that uses it has its functions inlined, and nothing in it can
  * be probed. But each first asks NVTX_INJECTION64_PATH for a library that wants to be called
- * instead. This is that library, which `perfx-trace run` names there: it passes on what it is given
+ * instead. This is that library, which `perfx-trace run` names there: it passes its arguments on
  * to empty functions of its own, perfx_nvtx_*, which the tracer probes. Ranges of different domains
  * need not be nested in each other, so each has a key.
  *
@@ -58,7 +58,7 @@ PROBED perfx_nvtx_mark(const char *name)
 	__asm__ __volatile__(PLACE : : "r"(name) : "memory");
 }
 
-/* nvtxEventAttributes_t: what comes before has the same size in all versions. */
+/* nvtxEventAttributes_t: the members before the message have the same size in all versions. */
 struct attributes {
 	uint16_t version, size;
 	uint32_t category;

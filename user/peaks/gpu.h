@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a GPU could do, by its compute capability: peak FLOP/s, and how full a kernel's shape can
- * make it. */
+/* Limits of a GPU by its compute capability: peak FLOP/s, and the occupancy of a kernel's shape. */
 #ifndef PERFX_PEAKS_GPU_H
 #define PERFX_PEAKS_GPU_H
 
@@ -22,7 +21,7 @@ struct gpu_shape {
 	uint32_t shared_bytes; /* of a block, static and dynamic */
 };
 
-/* What keeps more blocks off a multiprocessor. */
+/* The resource that limits the blocks on a multiprocessor. */
 enum gpu_limit {
 	GPU_LIMIT_NONE = 0,
 	GPU_LIMIT_WARPS,

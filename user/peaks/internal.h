@@ -73,8 +73,8 @@ void triad(double *a, const double *b, const double *c, size_t count);
  * Threads that all do the same at appointed times.
  *
  * A measurement is a row of short bursts, each beginning at a time that was agreed upon before:
- * whoever shares the CPUs with it disturbs some of them, seldom all, and a thread that was kept
- * from running shows it by its CPU time. Short also because a scheduler lets a thread that has
+ * other programs on the CPUs disturb some of them, seldom all, and a thread that was kept from
+ * running has less CPU time. Short also because a scheduler lets a thread that has
  * slept run for some milliseconds before it considers others.
  */
 
@@ -91,15 +91,14 @@ struct bench_rate {
 	bool clean;   /* all threads had their CPUs for the whole of some burst */
 };
 
-/* Operations a second: by the threads' CPU time, so that it is what they can do while they run,
- * whoever they share the CPUs with. */
+/* Operations a second of the threads' CPU time: other programs on the CPUs do not lower it. */
 struct bench_rate bench_threads__flops(struct bench_threads *bench_threads,
 				       const struct fma_kernel *kernel, bool all);
 
 /* Takes memory for bench_threads__bandwidth, each thread its own part: well beyond the last-level
  * caches, where there is as much memory and time. 0 or -errno. */
 int bench_threads__allocate(struct bench_threads *bench_threads);
-/* Bytes a second by STREAM's count, by the clock: memory is shared with whoever runs meanwhile. */
+/* Bytes a second by STREAM's count, of elapsed time: other programs share the memory. */
 struct bench_rate bench_threads__bandwidth(struct bench_threads *bench_threads, bool all);
 
 #endif

@@ -25,7 +25,7 @@ struct finding {
 	struct allocator_file file;
 	struct candidate *candidates;
 	size_t count, capacity;
-	/* of the candidate whose calls are looked at, and the wanted action: 0 is any */
+	/* for is_other(): the candidate whose calls are examined, and the wanted action; 0: any */
 	uint64_t vaddr;
 	enum perfx_action action;
 };
@@ -105,10 +105,10 @@ static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 }
 
 /*
- * What it gives or takes is seen at the function that it leads to. When it calls that, this hides
- * who wanted the block, and both are probed: the inner one then does not count. But a free has no
- * end that is seen, and operator new (libstdc++'s, in a static program) is expensive to see the end
- * of.
+ * Does the candidate only lead to another allocation function, which sees its blocks? If it jumps
+ * there, that one is probed alone. If it calls it, both are probed, because the inner one sees the
+ * wrong caller; the inner probe then does not count. Exceptions: the end of a free is not seen, and
+ * that of operator new (libstdc++'s, in a static program) is expensive to see.
  */
 static int is_detour(struct finding *finding, struct image *image,
 		     const struct candidate *candidate)
@@ -125,8 +125,8 @@ static int is_detour(struct finding *finding, struct image *image,
 	return way;
 }
 
-/* What it calls is not followed further: a probed allocator that is reached that way costs a little
- * more, it does no harm. */
+/* Calls none of the other candidates itself. Callees are not followed: a probed allocator that one
+ * of them reaches costs a little more, without harm. */
 static bool is_leaf(struct finding *finding, struct image *image, const struct candidate *candidate)
 {
 	finding->action = PERFX_ACTION_INVALID;

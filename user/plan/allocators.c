@@ -4,7 +4,7 @@
  * Itanium C++ ABI's names of operator new and delete; c10/core/{CPU,}Allocator.h of PyTorch;
  * CPython's tracemalloc.h; tsl/framework/bfc_allocator.h; ggml.c; CUDA's runtime and driver API.
  *
- * Left out, for what they do is not one block: xallocx and mi_expand (resize in place),
+ * Left out, because they do not act on one block: xallocx and mi_expand (resize in place),
  * mi_heap_destroy, cudaMalloc3D, CUDA arrays.
  */
 #include "plan/allocators.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which functions of which libraries hand out memory or take it back, and where in their arguments
- * the block and its size are. A table, and nothing that looks at a process.
+ * The functions of libraries that allocate or free memory, and the places of the block and its size
+ * among their arguments. A table; reads no process.
  */
 #ifndef PERFX_PLAN_ALLOCATORS_H
 #define PERFX_PLAN_ALLOCATORS_H
@@ -47,7 +47,7 @@ bool allocator_is_loader(const char *base);
 /* Exported by a file, each of these makes it worth searching; NULL-terminated. */
 extern const char *const allocator_entry_points[];
 
-/* Does a symbol of that name say something, or have a rule, in any file? */
+/* Does the name show an allocator, or has it a rule, in any file? */
 bool allocator_concerns(const char *symbol);
 
 /* Adds the prefixes of the mangled names in the table. 0 or -ENOMEM. */
@@ -57,8 +57,8 @@ int allocator_prefixes(struct prefixes *set);
 /* Notes the allocator that a symbol defined in the file shows. */
 void allocator_note_symbol(struct allocator_file *file, const char *symbol, bool global);
 
-/* What a symbol of a file does: how many rules apply (two where one function reports for two
- * allocators), 0 for most symbols. */
+/* Finds the rules of a symbol of a file. Returns how many apply (two where one function reports for
+ * two allocators), 0 for most symbols. */
 size_t allocator_rules(const struct allocator_file *file, const char *symbol, bool global,
 		       struct allocator_rule rules[ALLOCATOR_RULES_MAX]);
 

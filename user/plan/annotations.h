@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which functions of which files mark ranges, and how: NVTX, ROCTX, ITT as PyTorch calls it,
+ * The functions that mark ranges, and how they do it: NVTX, ROCTX, ITT as PyTorch calls it,
  * PyTorch's own, TensorFlow's operations. Pure: names in, rules out.
  */
 #ifndef PERFX_PLAN_ANNOTATIONS_H
@@ -32,8 +32,8 @@ bool annotation_module(const char *base);
 /* NULL-terminated: functions one of which a file exports that implements NVTX or ROCTX. */
 extern const char *const annotation_entry_points[];
 
-/* What a function of that (mangled) name marks; false: nothing. *shown: what a range without a name
- * is called, NULL otherwise; *level: from which on. */
+/* Finds the annotation of a function by its mangled name; false: none. *shown: the name of a range
+ * that has none, NULL otherwise; *level: the lowest host_level at which it is traced. */
 bool annotation_find(const char *symbol, struct perfx_annotation *annotation, const char **shown,
 		     enum host_level *level);
 

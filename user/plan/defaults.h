@@ -57,7 +57,8 @@ bool interest_has(const char *name, void *ctx);
 /* Libraries that do nothing without NVIDIA's driver. */
 bool cuda_module(const char *base_name);
 
-/* The functions by which a process's own profiler takes CUPTI: --gpu 1 steps aside then. */
+/* The functions by which a process's own profiler subscribes to CUPTI, which has room for one:
+ * --gpu 1 gives way to it. */
 bool profiler_module(const char *base_name);
 bool profiler_function(const char *base_name, const char *symbol_name);
 

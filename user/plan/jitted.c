@@ -111,8 +111,8 @@ bool accessor_of_text(const uint8_t *code, size_t size, struct accessor *accesso
  * has.
  */
 
-/* What is called, by prefix; its accessor of the executable, unless it is one itself; and that
- * one's of the name. */
+/* The prefix of the called function; the accessor of its executable (NULL: it is one itself); the
+ * executable's accessor of its name. */
 static const struct release {
 	const char *call, *executable, *name;
 } releases[] = {

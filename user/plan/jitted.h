@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where a C++ object keeps a member, read from the code of its accessor: the layout of a class
- * differs from release to release, and the accessor is compiled with it. What a method
+ * differs from release to release, and the accessor is compiled with it. If a method
  *
  *	mov  0xb08(%rdi),%rcx ; mov 0x8(%rcx),%rax ; … mov 0x8(%rax),%rdx ; mov 0x10(%rax),%rax
  *

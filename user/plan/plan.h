@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The plan: which functions of which files are traced, how each is timed, on which instructions.
- * Reads processes and files, touches neither. It grows as libraries and children arrive; what is
- * planned stays as it is, at its place, so indices stay valid. Where attaching shows that a choice
- * does not hold, attaching keeps its own: struct placed in attach/.
+ * Reads processes and files, changes neither. It grows as libraries and children arrive. Planned
+ * functions never change or move, so indices stay valid. If attaching must choose differently, it
+ * keeps its own choice: struct placed in attach/.
  */
 #ifndef PERFX_PLAN_PLAN_H
 #define PERFX_PLAN_PLAN_H
@@ -39,13 +39,13 @@ enum memory_choice {
 /* --host-level. */
 enum host_level {
 	HOST_DEFAULT = 0, /* OPERATORS */
-	HOST_OFF,	  /* what -F names, and no more */
-	HOST_ANNOTATIONS, /* what programs mark: functions and ranges */
-	HOST_OPERATORS,	  /* and what frameworks compute with */
-	HOST_EVERYTHING,  /* and all of their operators */
+	HOST_OFF,	  /* only functions that -F names */
+	HOST_ANNOTATIONS, /* also functions and ranges that programs mark */
+	HOST_OPERATORS,	  /* also the operators that do most of the work */
+	HOST_EVERYTHING,  /* also all other operators of the frameworks */
 };
 
-/* --gpu: what is recorded of the work that is handed to GPUs. */
+/* --gpu: the recorded part of GPU work. */
 enum gpu_level {
 	GPU_DEFAULT = 0, /* CALLS, unless -F or --host-level leave out what is traced by default */
 	GPU_OFF,
@@ -77,7 +77,7 @@ struct plan_options {
 	bool no_cuda;
 	bool nvtx_injected;    /* NVTX 3 goes to our library: its own functions are not probed */
 	bool python_functions; /* are recorded as ranges */
-	bool wait;	       /* --wait: where the program says what is recorded is wanted */
+	bool wait;	       /* --wait: the program's marks that start and stop it are read */
 	/* The folder where findings of big files are kept (image__keep_facts); borrowed. NULL: they
 	 * are not. */
 	const char *facts_folder;
@@ -184,7 +184,7 @@ struct plan_module {
 	uint32_t dev_major, dev_minor;
 	char *path, *base, *soname, *build_id;
 	int fd;		     /* kept while it has functions; -1 otherwise */
-	bool is_ml;	     /* an ML library, or annotated: what -a looks for */
+	bool is_ml;	     /* an ML library, or annotated: -a traces its processes */
 	bool exports_malloc; /* others may call it */
 	bool defines_malloc; /* for itself at least */
 	size_t functions_first, functions_count; /* in plan.functions */
@@ -193,7 +193,7 @@ struct plan_module {
 		struct timespec written, changed;
 		bool linked;
 		bool overlay; /* it is seen through an overlay, as roots of containers are */
-	} state;	      /* what the file was like when it was planned */
+	} state;	      /* of the file when it was planned */
 	bool overwritten;     /* it is another file now, though in the same place */
 	bool successor;	      /* of one that has been */
 };
@@ -259,7 +259,7 @@ struct plan *plan__new(const struct plan_options *options);
 void plan__free(struct plan *plan);
 
 /*
- * Looks at what a process maps now; plans for files not seen before. Returns how many of its
+ * Reads which files a process maps now; plans those not seen before. Returns how many of its
  * modules have functions and in *modules their indices (malloc'd), or -errno:
  *   -ESRCH, -EACCES  the process;  -E2BIG  more functions than functions_max
  */
@@ -269,7 +269,7 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
  * Returns the index of its module, -ENOENT, -ENOMEM or -E2BIG. */
 ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode);
 
-/* The module of a file, by what /proc/PID/maps says of it; -ENOENT: not looked at yet. */
+/* The module of a file, by its identity in /proc/PID/maps; -ENOENT: not planned yet. */
 ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor);
 
 /* Has a file been written to since it was planned? */

@@ -314,10 +314,10 @@ static const struct {
 #undef NAMED
 };
 
-/* What the place is: perfx.h's markers begin with a 5-byte nop, which some kernels turn into a call
- * and others single-step, and have a nop of one byte behind it. In the midst of a function the call
- * would overwrite what lies below the stack pointer, which functions that call none may use. False:
- * there must be no probe. */
+/* Chooses the kind of the site: perfx.h's markers begin with a 5-byte nop, which some kernels turn
+ * into a call and others single-step, and have a nop of one byte behind it. In the midst of a
+ * function the call would overwrite what lies below the stack pointer, which functions that call
+ * none may use. False: there must be no probe. */
 static bool choose_site(const struct finding *finding, struct plan_function *function,
 			bool at_entry)
 {
@@ -342,8 +342,7 @@ static bool choose_site(const struct finding *finding, struct plan_function *fun
 	return true;
 }
 
-/* Is the marker read? Those that say what is recorded are where the tracer waits for it, whatever
- * else is. */
+/* Is the marker read? Those that start and stop the recording are read if --wait is given. */
 static bool is_read(const struct plan *plan, const struct perfx_annotation *annotation)
 {
 	if (annotation->action == PERFX_ANNOTATION_RECORD ||

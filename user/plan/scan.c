@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which files a process maps: each is planned once. And what the plan knows of a process's files.
- */
+/* Plans each file that a process maps, once, and answers questions about a process's files. */
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -232,7 +231,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 {
-	/* whose files and memory can be looked at */
+	/* a thread whose files and memory can be read */
 	pid_t task = process_task(pid);
 	struct maps *maps = maps__read(task);
 	struct module_ref *refs = NULL;

@@ -437,8 +437,8 @@ static int offer_annotation(const struct symbol *symbol, void *ctx)
 	return add_candidate(selection, symbol, PERFX_SOURCE_PERFX);
 }
 
-/* Of several names at one address: the annotation, then what is exported, then the name that looks
- * least internal, then the alphabet. */
+/* Among several names of one address: the annotation, then an exported name, then one without a
+ * leading underscore, then the first by alphabet. */
 static int compare_candidate(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is not attached, and why: planning has a list, attaching and following have another. */
+/* Functions that are not attached, and why: planning has a list, attaching and following another.
+ */
 #ifndef PERFX_PLAN_SKIPPED_H
 #define PERFX_PLAN_SKIPPED_H
 

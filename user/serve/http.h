@@ -109,7 +109,7 @@ bool host_is_loopback(const char *host);
 /* The first line of a file that only its owner and group can read: TOKEN_MIN to TOKEN_MAX
  * characters that can be seen. malloc'd; NULL with why, a sentence for a message. */
 char *token_load(const char *path, const char **why);
-/* How long it takes does not depend on how much of it is right. */
+/* Takes the same time however much of the token is right. */
 bool is_token(const char *given, const char *token);
 
 /* A whole file that others cannot read, as a string, malloc'd: a private key. As above. */

@@ -6,7 +6,7 @@
  *   job__begin ─▶ job__wants ─▶ (the recording writes) ─▶ job__captured ─▶ the thread ─▶ done
  *      HTTP        recording                                 recording
  *
- * None of these calls waits, but job__stop.
+ * Only job__stop waits.
  */
 #ifndef PERFX_SERVE_JOB_H
 #define PERFX_SERVE_JOB_H

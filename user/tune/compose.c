@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What was tried, as a document:
+ * The measured points, as a document:
  *
  *     Not distinguishable: workers=4 and workers=8. By the medians the fastest is
  *     workers=4: 12.3 steps/s (81.3 ms a step), 2.9 times workers=0 (4.21).

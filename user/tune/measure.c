@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs, and how far apart they are. */
+/* Runs, and the significance of their differences. */
 #include "tune/tune.h"
 
 #include "base/order.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program's rate is with each value of a parameter, and which of two programs is faster:
- * from measurements, which are made elsewhere (session/trial.h), to what they say. Pure.
+ * A program's rate with each value of a parameter, and which of two programs is faster: evaluates
+ * measurements, which session/trial.h makes. Pure.
  *
  * A round is one run of each: of each combination of values, or of A and B. Runs of a round are
- * compared with each other, so that what changes from round to round (other programs, clocks, a
- * warm cache) falls out; every second round goes backward, so that a drift within rounds does too.
+ * compared with each other, so that changes from round to round (other programs, clocks, a
+ * warm cache) cancel out; every second round goes backward, so that a drift within rounds does too.
  */
 #ifndef PERFX_TUNE_TUNE_H
 #define PERFX_TUNE_TUNE_H
@@ -45,7 +45,7 @@ struct tune_change {
 struct tune_change tune_paired(const double *a, const double *b, size_t rounds_count,
 			       size_t comparisons_count);
 
-/* Is it no chance, where so many are compared? Its interval is then on one side of 0. */
+/* Is the change significant among so many comparisons? Its interval is then on one side of 0. */
 bool tune_is_significant(const struct tune_change *change, size_t comparisons_count);
 
 enum tune_unit {
@@ -161,7 +161,7 @@ static inline bool tune_less_is_better(const struct tune_metric *metric)
 	return metric->unit == TUNE_SECONDS;
 }
 
-/* Writes what was measured to a file. */
+/* Writes the result to a file. */
 struct tune_layout {
 	bool color;	/* terminal */
 	unsigned width; /* terminal; 0: 80 */
