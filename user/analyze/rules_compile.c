@@ -82,20 +82,15 @@ static uint64_t add_time(struct compilation *found, const struct profile_activit
 	return ns;
 }
 
-static void add_sample(struct compilation *found, const struct profile_activity *sample)
-{
-	size_t compiler = stack_compiler(sample->stack);
-	uint64_t ns = compiler == NO_COMPILER ? 0 : add_time(found, sample);
-
-	if (ns)
-		add_stack(found, sample->stack, compiler, ns);
-}
-
 static void add_thread(struct compilation *found, const struct profile_process *p, uint32_t tid)
 {
-	for (size_t i = 0; i < p->samples.count; i++)
-		if (p->samples.list[i].tid == tid)
-			add_sample(found, &p->samples.list[i]);
+	FOR_EACH_OF (sample, p->samples) {
+		size_t compiler = sample->tid == tid ? stack_compiler(sample->stack) : NO_COMPILER;
+		uint64_t ns = compiler == NO_COMPILER ? 0 : add_time(found, sample);
+
+		if (ns)
+			add_stack(found, sample->stack, compiler, ns);
+	}
 }
 
 /* Its children have to compile for so much of what it waits for them. */
@@ -293,21 +288,11 @@ static void add_headline(struct note *note, const struct rules_ctx *ctx,
 	location_after(&note->headline, ", called in ", note->place);
 }
 
-static enum finding_severity severity_of(const struct rules_ctx *ctx, const struct note *note,
-					 bool steady)
-{
-	if (!steady)
-		return FINDING_HIGH;
-	/* of a program that does little else there is nothing else to say */
-	if (is_young(ctx) && note->share < ctx->thresholds->recompilation_compiling)
-		return FINDING_LOW;
-	return rules_severity(ctx, note->gain_ns);
-}
-
 void rules_compile(struct rules_ctx *ctx)
 {
 	struct note note = {.bottleneck = BOTTLENECK_RECOMPILATION};
 	const struct thresholds *t = ctx->thresholds;
+	enum finding_severity severity;
 	struct compilation found;
 	double error, least;
 	bool steady;
@@ -338,5 +323,9 @@ void rules_compile(struct rules_ctx *ctx)
 	if (steady && is_young(ctx))
 		text_add(&note.evidence, "; the program began with the recording, and this may be "
 					 "its warm-up");
-	rules_ctx_add(ctx, "Recompilation", severity_of(ctx, &note, steady), note.share, &note);
+	severity = steady ? rules_severity(ctx, note.gain_ns) : FINDING_HIGH;
+	/* of a program that does little else there is nothing else to say */
+	if (steady && is_young(ctx) && note.share < t->recompilation_compiling)
+		severity = FINDING_LOW;
+	rules_ctx_add(ctx, "Recompilation", severity, note.share, &note);
 }

@@ -78,16 +78,6 @@ static void add_cores(struct text *text, double cores)
 	text_printf(text, "%g core%s", shown, shown > 1 ? "s" : "");
 }
 
-/* The remedy depends on where the time goes. */
-static const char *remedy_for(double computing, double cores, double all_cores)
-{
-	if (computing < 0.5)
-		return TRY_COMPUTE_MORE;
-	if (cores < all_cores / 2)
-		return TRY_MORE_CORES;
-	return TRY_FASTER_OPERATORS;
-}
-
 /* A remark, never more: what a program could do of the peak depends on what it computes, and what
  * keeps it from that is another finding. */
 static void low_utilization(struct rules_ctx *ctx)
@@ -116,7 +106,10 @@ static void low_utilization(struct rules_ctx *ctx)
 		add_cores(&note.evidence, cores);
 		text_add(&note.evidence, " on average");
 	}
-	text_add(&note.suggestion, remedy_for(computing, cores, roof.cores));
+	/* the remedy depends on where the time goes */
+	text_add(&note.suggestion, computing < 0.5	    ? TRY_COMPUTE_MORE
+				   : cores < roof.cores / 2 ? TRY_MORE_CORES
+							    : TRY_FASTER_OPERATORS);
 	rules_ctx_add(ctx, "LowUtilization", FINDING_LOW, 1 - mfu, &note);
 }
 
@@ -331,35 +324,23 @@ struct float64 {
 	struct lines forward, backward;
 };
 
-static void float64_find(struct float64 *found, const struct rules_ctx *ctx)
-{
-	FOR_EACH (row, ctx->process->rows) {
-		if (!is_float64(ctx, row))
-			continue;
-		found->ns += (double)row->computing_ns;
-		found->flops += row->cost.flops;
-		add_places(&found->forward, ctx, row->function, false);
-		add_places(&found->backward, ctx, row->function, true);
-	}
-}
-
-/* The time that float32 would take, of that of float64; half where the host's peaks are not known.
- */
-static double float32_part(const struct rules_ctx *ctx)
-{
-	double wide = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F64).flops_per_s;
-	double narrow = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F32).flops_per_s;
-
-	return wide > 0 && narrow > wide ? wide / narrow : 0.5;
-}
-
 static void float64(struct rules_ctx *ctx)
 {
 	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1};
-	double part = float32_part(ctx);
+	double wide = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F64).flops_per_s;
+	double narrow = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F32).flops_per_s;
+	/* the time that float32 would take; half where the host's peaks are not known */
+	double part = wide > 0 && narrow > wide ? wide / narrow : 0.5;
 	struct float64 found = {0};
 
-	float64_find(&found, ctx);
+	FOR_EACH (row, ctx->process->rows) {
+		if (!is_float64(ctx, row))
+			continue;
+		found.ns += (double)row->computing_ns;
+		found.flops += row->cost.flops;
+		add_places(&found.forward, ctx, row->function, false);
+		add_places(&found.backward, ctx, row->function, true);
+	}
 	/* threads of a pool add up */
 	note.share = fmin(found.ns / (double)profile_wall_ns(ctx->process), 1);
 	if (!found.flops || note.share < ctx->thresholds->float64_share)

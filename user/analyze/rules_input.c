@@ -494,14 +494,6 @@ static double batch_work_ns(const struct rules_ctx *ctx)
 	return fmax(batch_ns(ctx) - waits_ns, 1);
 }
 
-static bool others_lack_cpus(const struct rules_ctx *ctx)
-{
-	double waited_ns =
-		(double)sum_threads(ctx->process).runnable_ns - (double)ctx->driver->runnable_ns;
-
-	return waited_ns >= OTHERS_RUNNABLE * (double)ctx->driver->wall_ns;
-}
-
 static struct batch find_batch(const struct rules_ctx *ctx, const struct loader *loader,
 			       const struct workers *workers)
 {
@@ -567,7 +559,9 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 			round((double)loader.feeder.work.ns / (double)ctx->driver->judged_ns), 1);
 	cpu = training_cpu_ns(ctx, &loader);
 	loader.is_own = is_own(ctx, &loader.own);
-	loader.unknown = others_lack_cpus(ctx);
+	loader.unknown =
+		(double)sum_threads(ctx->process).runnable_ns - (double)ctx->driver->runnable_ns >=
+		OTHERS_RUNNABLE * (double)ctx->driver->wall_ns;
 	batch = find_batch(ctx, &loader, &workers);
 	handover = batch.handover_ns;
 	loader.costs_as_much = handover > (1 - NONE_OF_IT) * batch.work_ns;
@@ -682,26 +676,6 @@ static void add_data_cause(struct text *text, const struct rules_ctx *ctx,
 	add_preparation(text, &loader->own);
 }
 
-static void add_batch(struct text *text, const struct rules_ctx *ctx)
-{
-	const struct profile_steps *steps = &ctx->process->steps;
-
-	text_printf(text, "%s of the time of %s steps: %s of %s per step",
-		    as_percent(batch_ns(ctx) / rules_unit_ns(ctx)), as_count(steps->count),
-		    as_ns(u64_of(batch_ns(ctx))), as_ns(steps->avg_ns));
-}
-
-static const char *remedy_of(const struct rules_ctx *ctx, const struct loader *loader)
-{
-	if (loader->is_frameworks)
-		return TRY_FEED_MODEL;
-	if (loader->is_own)
-		return TRY_FEED_FROM_OTHERS;
-	if (may_serve(ctx, loader))
-		return TRY_FEED_OR_SERVE;
-	return TRY_FEED_FROM_THREADS;
-}
-
 static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struct loader *loader)
 {
 	struct preparation work;
@@ -727,7 +701,11 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 			    "in each epoch.",
 			    work.loader->remedy);
 	else
-		rules_suggest(note, ctx, remedy_of(ctx, loader));
+		rules_suggest(note, ctx,
+			      loader->is_frameworks    ? TRY_FEED_MODEL
+			      : loader->is_own	       ? TRY_FEED_FROM_OTHERS
+			      : may_serve(ctx, loader) ? TRY_FEED_OR_SERVE
+						       : TRY_FEED_FROM_THREADS);
 	if (work.lead.frame && work.wait && !may_serve(ctx, loader))
 		text_add(&note->suggestion, " Workers that sleep, read or wait for a disk need no "
 					    "CPU meanwhile: there may be more of them than CPUs.");
@@ -779,6 +757,7 @@ static void slow_pipeline(struct rules_ctx *ctx)
 void rules_input(struct rules_ctx *ctx)
 {
 	const struct thresholds *t = ctx->thresholds;
+	const struct profile_steps *steps = &ctx->process->steps;
 	double share = batch_ns(ctx) / rules_unit_ns(ctx);
 	bool is_exact = ctx->process->steps.phases[PROFILE_PHASE_DATA];
 	double error = is_exact ? 0 : ctx->time->error_ns[TIME_INPUT] / rules_unit_ns(ctx);
@@ -802,7 +781,9 @@ void rules_input(struct rules_ctx *ctx)
 	if (!loader.keeps_up)
 		note.place = (loader.is_own ? loader.own : loader.feeder.work).lead.frame;
 	text_add(&note.evidence, "waiting for the next batch took ");
-	add_batch(&note.evidence, ctx);
+	text_printf(&note.evidence, "%s of the time of %s steps: %s of %s per step",
+		    as_percent(share), as_count(steps->count), as_ns(u64_of(batch_ns(ctx))),
+		    as_ns(steps->avg_ns));
 	add_workers(&note.evidence, ctx, &loader);
 	add_data_cause(&note.evidence, ctx, &loader);
 	text_printf(&note.headline, "%s of each %s step waits for the next batch",

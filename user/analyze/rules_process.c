@@ -125,37 +125,11 @@ static void stopped(struct rules_ctx *ctx)
 		      &note);
 }
 
-/* The function in which most of the waiting was traced, if it is half of it at least. */
-static const struct profile_row *waited_in(const struct rules_ctx *ctx, uint64_t blocked_ns)
-{
-	FOR_EACH (row, ctx->process->rows) {
-		if (row->self_ns < blocked_ns / 2)
-			break;
-		if (remedy_waits(remedy_kind(ctx->profile, ctx->process, row)))
-			return row;
-	}
-	return NULL;
-}
-
-static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, uint64_t blocked_ns)
-{
-	const struct profile_row *row = waited_in(ctx, blocked_ns);
-
-	if (!row) {
-		text_add(text, TRY_BLOCKED_MAIN_THREAD);
-		return;
-	}
-	text_add(text, "It waits in ");
-	add_function_name(text, ctx->profile, row->function);
-	text_add(text, ". ");
-	framework_add(text, framework_of(ctx->profile, ctx->process),
-		      remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
-}
-
 static void blocked_thread(struct rules_ctx *ctx)
 {
 	const struct profile_thread *thread = profile_thread(ctx->process, ctx->process->pid);
 	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1};
+	const struct profile_row *waits_in = NULL;
 	double share;
 
 	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns ||
@@ -172,7 +146,20 @@ static void blocked_thread(struct rules_ctx *ctx)
 		    as_ns(thread->on_cpu_ns));
 	if (ctx->driver->tid == thread->tid)
 		add_longest_wait(&note.evidence, ctx->driver);
-	suggest_for_blocked(&note.suggestion, ctx, thread->blocked_ns);
+	/* the function in which at least half of the waiting was traced */
+	FOR_EACH (row, ctx->process->rows)
+		if (!waits_in && row->self_ns >= thread->blocked_ns / 2 &&
+		    remedy_waits(remedy_kind(ctx->profile, ctx->process, row)))
+			waits_in = row;
+	if (waits_in) {
+		text_add(&note.suggestion, "It waits in ");
+		add_function_name(&note.suggestion, ctx->profile, waits_in->function);
+		text_add(&note.suggestion, ". ");
+		rules_suggest(&note, ctx,
+			      remedy_text(remedy_kind(ctx->profile, ctx->process, waits_in)));
+	} else {
+		text_add(&note.suggestion, TRY_BLOCKED_MAIN_THREAD);
+	}
 	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
 }
 

@@ -14,25 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* location_package(), also of the standard library: "gzip" of /usr/lib/python3.11/gzip.py */
-static size_t package_of(const char *file, const char **package)
-{
-	const char *library = strstr(file, "/lib/python3");
-	size_t length = location_package(file, package);
-
-	if (length || !library)
-		return length;
-	library = strchr(library + strlen("/lib/"), '/');
-	return library ? location_module(library + 1, package) : 0;
-}
-
 /* "torch.save" */
 static void add_callee(struct text *text, const struct profile_frame *frame)
 {
 	const char *package = "";
-	size_t length = package_of(frame->file, &package);
+	size_t length = location_package(frame->file, &package);
+	const char *library = strstr(frame->file, "/lib/python3");
 	struct text name = {0}, shortened = {0};
 
+	/* also of the standard library: "gzip" of /usr/lib/python3.11/gzip.py */
+	library = !length && library ? strchr(library + strlen("/lib/"), '/') : NULL;
+	if (library)
+		length = location_module(library + 1, &package);
 	text_add_bytes(&name, package, length);
 	text_printf(&name, "%s%s", length ? "." : "", frame_label(frame));
 	utf8_shorten(&shortened, text_peek(&name), 60);
@@ -169,18 +162,10 @@ static const char *stall_remedy(const struct slow_cause *cause)
 
 static const char *ordinal_suffix(size_t number)
 {
-	if (number % 100 >= 11 && number % 100 <= 13)
-		return "th";
-	switch (number % 10) {
-	case 1:
-		return "st";
-	case 2:
-		return "nd";
-	case 3:
-		return "rd";
-	default:
-		return "th";
-	}
+	static const char *const suffixes[] = {"th", "st", "nd", "rd"};
+	bool is_teen = number % 100 >= 11 && number % 100 <= 13;
+
+	return is_teen || number % 10 > 3 ? "th" : suffixes[number % 10];
 }
 
 /* "every 20th step takes 57.4 ms more" */
@@ -195,12 +180,7 @@ static void write_periodic(struct note *note, const struct rules_ctx *ctx,
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	if (cause->place && is_known(ctx, cause)) {
-		note->of_function = true;
-		location_place(&note->subject, cause->place);
-	} else {
-		add_process_name(&note->subject, ctx->process);
-	}
+	rules_subject(note, ctx);
 	add_period(&note->evidence, slow, " step");
 	text_printf(&note->evidence,
 		    " than the median of %s (%zu of %zu times): %s, %s of each step",
@@ -493,10 +473,8 @@ static void slow_step(struct rules_ctx *ctx)
 		return;
 	}
 	note.bottleneck = bottleneck_of(&cause);
-	note.place = is_known(ctx, &cause) && !lacks_cpus_mostly(&cause) &&
-				     !is_mostly(&cause, SLOW_STOPPED)
-			     ? cause.place
-			     : NULL;
+	if (is_known(ctx, &cause) && !lacks_cpus_mostly(&cause) && !is_mostly(&cause, SLOW_STOPPED))
+		note.place = cause.place;
 	note.share = (double)(step_ns - fmin(step_ns, steps->p50_ns)) / (double)steps->total_ns;
 	note.gain_ns = note.share * rules_unit_ns(ctx);
 	write_captured(&note, ctx, step_ns, &cause);
@@ -508,12 +486,7 @@ static void write_garbage(struct note *note, const struct rules_ctx *ctx,
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	if (note->place) {
-		note->of_function = true;
-		location_place(&note->subject, note->place);
-	} else {
-		add_process_name(&note->subject, ctx->process);
-	}
+	rules_subject(note, ctx);
 	text_printf(&note->evidence, "collecting garbage takes %s%s", as_percent(note->share),
 		    rules_of_judged(ctx));
 	if (steps->count)

@@ -25,24 +25,19 @@ static void add_caller(struct text *text, const struct rules_ctx *ctx,
 		    as_percent((double)caller->calls_count / (double)row->calls_count));
 }
 
-/* SyncWait says whether a wait for a GPU is too long, LaunchBound the same of launches. A copy
- * waits for the work before it, even an asynchronous one if its memory is pageable; Copies and
- * PageableCopy say what copying itself takes. */
-static bool is_gpu_call(const struct rules_ctx *ctx, const struct profile_function *function)
-{
-	const struct gpu_call *call = ctx->process->gpu.used ? gpu_call_find(function->name) : NULL;
-
-	return call && (call->waits || call->op == PERFX_GPU_OP_COPY || rules_launch_bound(ctx));
-}
-
 /* A range's self time is untraced code: DataBound and PythonBound may say which, and rules_driver.c
  * what it waits for. */
 static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_row *row,
 			      enum remedy_kind kind)
 {
 	const struct profile_function *function = profile_function(ctx->profile, row->function);
+	const struct gpu_call *call;
 
-	if (function && is_gpu_call(ctx, function))
+	/* SyncWait says whether a wait for a GPU is too long, LaunchBound the same of launches. A
+	 * copy waits for the work before it, even an asynchronous one if its memory is pageable;
+	 * Copies and PageableCopy say what copying itself takes. */
+	call = function && ctx->process->gpu.used ? gpu_call_find(function->name) : NULL;
+	if (call && (call->waits || call->op == PERFX_GPU_OP_COPY || rules_launch_bound(ctx)))
 		return true;
 	/* of ranks that are seen side by side it is known for whom they wait */
 	if (function && collective_meets(function->name))
@@ -203,18 +198,6 @@ void rules_functions(struct rules_ctx *ctx)
 	}
 }
 
-static double phase_share(const struct profile_steps *steps, enum profile_phase phase)
-{
-	return (double)steps->phases[phase] / (double)steps->total_ns;
-}
-
-static bool has_steps(const struct rules_ctx *ctx)
-{
-	const struct profile_steps *steps = &ctx->process->steps;
-
-	return (double)steps->ends_count >= ctx->thresholds->all_steps && steps->total_ns;
-}
-
 /* The optimizer's range with the most time. */
 static const struct profile_row *find_optimizer(const struct rules_ctx *ctx)
 {
@@ -235,18 +218,20 @@ static const struct profile_row *find_optimizer(const struct rules_ctx *ctx)
 /* A fused optimizer takes a third of the time, but not none. */
 #define FUSED_SAVES (2.0 / 3)
 
-static void optimizer_bound(struct rules_ctx *ctx)
+void rules_steps(struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 	const struct profile_row *optimizer = find_optimizer(ctx);
-	double share = phase_share(steps, PROFILE_PHASE_OPTIMIZER);
+	double share =
+		(double)steps->phases[PROFILE_PHASE_OPTIMIZER] / (double)(steps->total_ns ?: 1);
 	double busy = ctx->process->gpu.used ? gpu_busy_share(ctx->process) : -1;
 	struct note note = {.bottleneck = BOTTLENECK_BANDWIDTH,
 			    .gain_ns = FUSED_SAVES * share * rules_unit_ns(ctx),
 			    .confidence = 1,
 			    .share = share};
 
-	if (share < ctx->thresholds->optimizer_bound_low)
+	if ((double)steps->ends_count < ctx->thresholds->all_steps || !steps->total_ns ||
+	    share < ctx->thresholds->optimizer_bound_low)
 		return;
 	/* a GPU that has little to do waits for the calls, not for memory */
 	if (busy >= 0 && busy < ctx->thresholds->gpu_starved_medium)
@@ -254,16 +239,9 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	note.place = optimizer ? rules_place_of(ctx, optimizer->function) : NULL;
 	text_printf(&note.evidence,
 		    "parameter updates took %s of the time of %s steps: %s of %s per step",
-		    as_percent(phase_share(steps, PROFILE_PHASE_OPTIMIZER)), as_count(steps->count),
+		    as_percent(share), as_count(steps->count),
 		    as_ns(steps->phases[PROFILE_PHASE_OPTIMIZER] / steps->count),
 		    as_ns(steps->avg_ns));
 	rules_ctx_add(ctx, "OptimizerBound",
 		      medium_if(share >= ctx->thresholds->optimizer_bound_medium), share, &note);
-}
-
-void rules_steps(struct rules_ctx *ctx)
-{
-	if (!has_steps(ctx))
-		return;
-	optimizer_bound(ctx);
 }

@@ -98,16 +98,6 @@ static void add_thread_name(struct text *text, const struct profile_process *p, 
 	text_printf(text, " (tid %u)", tid);
 }
 
-/* ", called from main (train.py:12)" */
-static void add_own_line(struct text *text, const struct process_account *account)
-{
-	struct hottest hottest = hottest_of(account, account->tid);
-
-	if (!hottest.place.frame || hottest.place.frame->language != PERFX_LANGUAGE_PYTHON)
-		return;
-	location_after(text, ", called from ", hottest.place.frame);
-}
-
 /* A function with less than this share of all threads' CPU time is not named. */
 #define NATIVE_SHARE 0.10
 
@@ -341,17 +331,6 @@ static void say_sampled(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
-static void say_untimed(struct text *text, const struct profile *profile,
-			const struct profile_process *p)
-{
-	add_process_name(text, p);
-	text_add(text, " called ");
-	add_function_name(text, profile, p->rows[0].function);
-	text_printf(text, " %s%s%s; no call could be timed.", as_count(p->rows[0].calls_count),
-		    p->rows[0].calls_count == 1 ? " time in " : " times in ",
-		    as_ns(profile_wall_ns(p)));
-}
-
 /* Without samples only traced functions are known. */
 static void say_dominating(struct text *text, const struct profile *profile,
 			   const struct profile_process *p)
@@ -468,25 +447,21 @@ const struct finding *first_problem(const struct process_analysis *analysis)
 /* A finding about less than this share of the time does not say where the rest goes. */
 #define NAMED_SHARE 0.50
 
-static bool says_place(const struct text *sentence, const struct finding_place *place)
-{
-	struct text name = {0};
-	bool says;
-
-	escape_display(&name, place->function);
-	says = strstr(text_peek(sentence), text_peek(&name)) != NULL;
-	text_clear(&name);
-	return says;
-}
-
 /* Does the sentence name the hottest place, or the program's own line with most of the time? */
 static bool names_hottest(const struct text *sentence, const struct finding *finding,
 			  const struct hottest *hottest)
 {
 	const struct finding_place *place = &finding->place;
 	const struct profile_frame *frame = hottest->place.frame;
+	struct text name = {0};
+	bool is_said;
 
-	if (!place->function || !says_place(sentence, place))
+	if (!place->function)
+		return false;
+	escape_display(&name, place->function);
+	is_said = strstr(text_peek(sentence), text_peek(&name)) != NULL;
+	text_clear(&name);
+	if (!is_said)
 		return false;
 	if (finding->bottleneck == BOTTLENECK_IMBALANCE)
 		return !strcmp(place->function, frame->function);
@@ -583,18 +558,6 @@ static void add_roof(struct text *text, const struct profile *profile,
 		    line.roof.cores > 1 ? "s" : "");
 }
 
-/* ", most of it in nvjet_sm90_tst_128x256 (17.3 % of the kernels' time)" */
-static void add_most_of_gpu(struct text *text, const struct profile_gpu *gpu)
-{
-	if (!gpu->timed || !gpu->kernels_count || gpu->kernels[0].other || !gpu->kernel_ns ||
-	    gpu->kernels[0].total_ns == PROFILE_ABSENT)
-		return;
-	text_add(text, ", most of it in ");
-	escape_name(text, gpu->kernels[0].name);
-	text_printf(text, " (%s of the kernels' time)",
-		    as_percent((double)gpu->kernels[0].total_ns / (double)gpu->kernel_ns));
-}
-
 /* The GPU is the limit: it works nearly all the time. */
 static bool say_gpu_works(struct text *text, const struct profile *profile,
 			  const struct profile_process *p, const struct process_account *account,
@@ -602,13 +565,20 @@ static bool say_gpu_works(struct text *text, const struct profile *profile,
 {
 	struct step_rates rates = steps_rates(profile, p);
 	struct hottest hottest = hottest_of(account, account->tid);
+	const struct profile_gpu_kernel *kernel = p->gpu.kernels;
 
 	/* the driver samples devices, which others may use as well */
 	if (!p->gpu.launches_count || !gpu_is_limit(p, thresholds))
 		return false;
 	text_printf(text, "%s: no problem found; ", bottleneck_headline(BOTTLENECK_HEALTHY));
 	add_gpu_busy(text, p);
-	add_most_of_gpu(text, &p->gpu);
+	if (p->gpu.timed && p->gpu.kernels_count && !kernel->other && p->gpu.kernel_ns &&
+	    kernel->total_ns != PROFILE_ABSENT) {
+		text_add(text, ", most of it in ");
+		escape_name(text, kernel->name);
+		text_printf(text, " (%s of the kernels' time)",
+			    as_percent((double)kernel->total_ns / (double)p->gpu.kernel_ns));
+	}
 	if (p->steps.gpu.computes && rates.mfu >= 0)
 		text_printf(text, ", at %s of its peak", as_percent(rates.mfu));
 	if (hottest.place.frame) {
@@ -626,6 +596,7 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 {
 	const struct step_time *time = &analysis->time;
 	double computing = time->known ? time->ns[TIME_COMPUTE] / time->unit_ns : 0;
+	struct hottest own = hottest_of(&analysis->account, analysis->account.tid);
 
 	if (computing < HEALTHY_COMPUTE || !p->compute.measured)
 		return false;
@@ -636,7 +607,8 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 	else
 		text_add(text, " of the time computes");
 	add_most(text, profile, p, &analysis->account);
-	add_own_line(text, &analysis->account);
+	if (own.place.frame && own.place.frame->language == PERFX_LANGUAGE_PYTHON)
+		location_after(text, ", called from ", own.place.frame);
 	add_roof(text, profile, p, computing);
 	text_add(text, profile->partial & PROFILE_PARTIAL_LOSSY ? "; some data was lost." : ".");
 	return true;
@@ -654,9 +626,15 @@ static bool say_where(struct text *text, const struct profile *profile, const st
 		return false;
 	if (analysis->account.places_count || main_wait(&analysis->account) != ACCOUNT_COMPUTING)
 		say_sampled(text, profile, all, p);
-	else if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT)
-		say_untimed(text, profile, p);
-	else if (p->rows_count && wall_share(p, p->rows[0].self_ns) >= VERDICT_SHARE)
+	else if (p->rows_count && p->rows[0].avg_ns == PROFILE_ABSENT) {
+		add_process_name(text, p);
+		text_add(text, " called ");
+		add_function_name(text, profile, p->rows[0].function);
+		text_printf(text, " %s%s%s; no call could be timed.",
+			    as_count(p->rows[0].calls_count),
+			    p->rows[0].calls_count == 1 ? " time in " : " times in ",
+			    as_ns(profile_wall_ns(p)));
+	} else if (p->rows_count && wall_share(p, p->rows[0].self_ns) >= VERDICT_SHARE)
 		say_dominating(text, profile, p);
 	else if (p->rows_count || !say_memory(text, p))
 		say_use(text, profile, p);
@@ -792,39 +770,28 @@ static void add_reason(struct text *text, const struct profile *profile,
 		text_add(text, " It may be idle, blocked, or busy in other functions.");
 }
 
-/* A process that was traced late may have called them before. */
-static bool is_late(const struct profile *profile, const struct profile_process *p)
-{
-	for (size_t i = 0; i < profile->late_count; i++)
-		if (profile->late[i].process == p->index)
-			return true;
-	return false;
-}
-
-/* "; the process used 3.68 s of CPU time in 6.00 s; last states of its threads: 2 running" */
-static void add_activity(struct text *text, const struct profile_process *p)
-{
-	if (p->cpu_ns != PROFILE_ABSENT) {
-		text_printf(text, "; the process used %s of CPU time in %s", as_ns(p->cpu_ns),
-			    as_ns(profile_wall_ns(p)));
-	}
-	add_states(text, p);
-}
-
 char *silence_of(const struct profile *profile, const struct profile_process *p,
 		 const struct process_account *account)
 {
 	struct text text = {0};
+	bool is_late = false;
 
-	if (is_late(profile, p))
+	/* a process that was traced late may have called them before */
+	FOR_EACH (late, profile->late)
+		is_late |= late->process == p->index;
+	if (is_late)
 		text_add(&text, "Once its probes were attached, no call of an operator, library or "
 				"range that perfx-trace knows was seen");
 	else
 		text_add(&text, "It called none of the functions that are traced: operators and "
 				"libraries that perfx-trace knows, ranges that the program marks, "
 				"or those of -F");
-	if (!account_is_known(account))
-		add_activity(&text, p);
+	if (!account_is_known(account)) {
+		if (p->cpu_ns != PROFILE_ABSENT)
+			text_printf(&text, "; the process used %s of CPU time in %s",
+				    as_ns(p->cpu_ns), as_ns(profile_wall_ns(p)));
+		add_states(&text, p);
+	}
 	text_add(&text, ".");
 	add_reason(&text, profile, p, account);
 	add_other(&text, profile, p);

@@ -83,17 +83,6 @@ static bool innermost_python_is(const struct profile_stack *stack, enum known_co
 	return stack && python < stack->frames_count && frame_is(stack->frames[python], kind);
 }
 
-/* A lock that processes share, such as a semaphore; a condition or a barrier does not count. */
-static bool is_shared_lock(const struct profile_activity *wait, size_t python)
-{
-	const struct profile_stack *stack = wait->stack;
-
-	if (!stack || !strstr(wait->object_name, "(shared memory)"))
-		return false;
-	return !innermost_have(stack, python, CODE_SHARED_CONDITION) &&
-	       !innermost_python_is(stack, CODE_CONDITION);
-}
-
 /* A pool's worker without a task is idle, as the threads of a thread pool. */
 static bool awaits_task(const struct profile_stack *stack)
 {
@@ -131,7 +120,11 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 		return ACCOUNT_OTHER;
 	if (stack_has(stack, CODE_INPUT) || stack_has(stack, CODE_THREADS_QUEUE))
 		return ACCOUNT_INPUT;
-	if (is_shared_lock(wait, python))
+	/* a lock that processes share, such as a semaphore; a condition or a barrier does not count
+	 */
+	if (stack && strstr(wait->object_name, "(shared memory)") &&
+	    !innermost_have(stack, python, CODE_SHARED_CONDITION) &&
+	    !innermost_python_is(stack, CODE_CONDITION))
 		return ACCOUNT_LOCK;
 	if (innermost_python_is(stack, CODE_POOL_THREAD))
 		return ACCOUNT_INPUT;
@@ -149,15 +142,6 @@ bool wait_is_for_file_lock(const struct profile_activity *wait)
 	return wait->reason == PERFX_WAIT_SYSCALL && call && text_is_one_of(call, calls);
 }
 
-/* Until the child ends or executes a program. */
-static bool is_vfork(const struct profile_activity *wait)
-{
-	static const char *const calls[] = {"vfork", "clone", "clone3", NULL};
-	const char *call = syscall_name(wait->syscall);
-
-	return call && text_is_one_of(call, calls);
-}
-
 bool wait_is_for_own_events(const struct profile_activity *wait)
 {
 	return wait->reason == PERFX_WAIT_EPOLL && wait->object_kind == PERFX_OBJECT_OWN_EVENTS;
@@ -165,6 +149,9 @@ bool wait_is_for_own_events(const struct profile_activity *wait)
 
 enum account_class wait_class(const struct profile_activity *wait)
 {
+	static const char *const vforks[] = {"vfork", "clone", "clone3", NULL};
+	const char *call = syscall_name(wait->syscall);
+
 	switch (wait->reason) {
 	case PERFX_WAIT_READ:
 		if (awaits_task(wait->stack))
@@ -200,7 +187,8 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_STOPPED:
 		return ACCOUNT_STOPPED;
 	case PERFX_WAIT_SYSCALL:
-		if (is_vfork(wait))
+		/* until the child ends or executes a program */
+		if (call && text_is_one_of(call, vforks))
 			return ACCOUNT_CHILD;
 		return wait_is_for_file_lock(wait) ? ACCOUNT_LOCK : ACCOUNT_OTHER;
 	case PERFX_WAIT_NONE:
@@ -336,16 +324,6 @@ bool stack_polls(const struct profile_stack *stack)
 	return polls_gpu(stack) || innermost_python_is(stack, CODE_CHILD_POLL);
 }
 
-/* An event of its own threads, a signal: nothing is read that the thread could work on. */
-static bool is_event(const struct profile_activity *wait)
-{
-	const char *name = wait->object_name;
-
-	return begins_with(name, "eventfd") || begins_with(name, "signalfd") ||
-	       begins_with(name, "timerfd") ||
-	       (begins_with(name, "pipe:") && !strstr(name, " from "));
-}
-
 /* The function that takes from a queue, past iterators and what loads batches: NULL: none. */
 static const struct profile_frame *asker_of(const struct profile_stack *stack)
 {
@@ -386,6 +364,8 @@ static bool awaits_reports(const struct contexts *contexts, const struct profile
 enum join_candidate join_candidate_of(const struct contexts *contexts,
 				      const struct profile_activity *wait, enum account_class class)
 {
+	static const char *const events[] = {"eventfd", "signalfd", "timerfd", NULL};
+
 	if (class == ACCOUNT_CHILD)
 		return CANDIDATE_JOIN;
 	if (class == ACCOUNT_RUNNABLE)
@@ -407,7 +387,12 @@ enum join_candidate join_candidate_of(const struct contexts *contexts,
 	case PERFX_WAIT_EPOLL:
 		return CANDIDATE_NAP;
 	case PERFX_WAIT_READ:
-		return is_event(wait) ? CANDIDATE_NAP : CANDIDATE_FEED;
+		/* an event of its own threads, a signal: nothing is read that it could work on */
+		return text_begins_with_one_of(wait->object_name, events) ||
+				       (begins_with(wait->object_name, "pipe:") &&
+					!strstr(wait->object_name, " from "))
+			       ? CANDIDATE_NAP
+			       : CANDIDATE_FEED;
 	case PERFX_WAIT_FUTEX:
 		return wait_class(wait) == ACCOUNT_OTHER ? CANDIDATE_NAP : CANDIDATE_NONE;
 	case PERFX_WAIT_SYSCALL:
@@ -418,20 +403,11 @@ enum join_candidate join_candidate_of(const struct contexts *contexts,
 	}
 }
 
-/* In a pool that is joined some threads may have no task while others work. */
-static bool is_spare(const struct process_account *account, const struct profile_activity *wait)
-{
-	const struct account *thread = account_of_thread(account, wait->tid);
-
-	return account->joins && thread && wait->reason == PERFX_WAIT_FUTEX &&
-	       innermost_python_is(wait->stack, CODE_POOL_THREAD) &&
-	       account_busy_ns(&account->all) >= thread->wall_ns;
-}
-
 enum account_class account_wait_class(const struct process_account *account,
 				      const struct contexts *contexts,
 				      const struct profile_activity *wait)
 {
+	const struct account *thread = account_of_thread(account, wait->tid);
 	enum account_class class = wait_class_of(contexts, wait);
 
 	if (account->joins_children && join_candidate_of(contexts, wait, class))
@@ -439,5 +415,10 @@ enum account_class account_wait_class(const struct process_account *account,
 	if (wait->tid == account->pool_tid &&
 	    join_candidate_of(contexts, wait, class) == CANDIDATE_POOL)
 		return ACCOUNT_JOIN;
-	return is_spare(account, wait) ? ACCOUNT_OTHER : class;
+	/* in a pool that is joined some threads may have no task while others work */
+	return account->joins && thread && wait->reason == PERFX_WAIT_FUTEX &&
+			       innermost_python_is(wait->stack, CODE_POOL_THREAD) &&
+			       account_busy_ns(&account->all) >= thread->wall_ns
+		       ? ACCOUNT_OTHER
+		       : class;
 }
