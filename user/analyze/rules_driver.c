@@ -16,12 +16,10 @@ void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
 {
 	uint64_t step_ns = ctx->process->steps.count ? ctx->process->steps.avg_ns : 0;
 
-	if (!step_ns)
-		return;
-	text_add(text, " (");
 	/* waits and steps are measured by two clocks: together they may be more than all of it */
-	text_printf(text, "%s of each %s step)", as_ns(u64_of(fmin(share, 1) * (double)step_ns)),
-		    as_ns(step_ns));
+	if (step_ns)
+		text_printf(text, " (%s of each %s step)",
+			    as_ns(u64_of(fmin(share, 1) * (double)step_ns)), as_ns(step_ns));
 }
 
 static void add_thread(struct text *text, const struct rules_ctx *ctx, uint32_t tid)
@@ -166,15 +164,6 @@ static bool own_is_all(const struct driver *driver)
 								      : more > -noise;
 }
 
-/* "; Python.batch (train.py:142) and what it calls take 21.4 %" */
-static void add_own_python(struct text *text, const struct rules_ctx *ctx, double share)
-{
-	if (!own_is_all(ctx->driver))
-		return;
-	location_after(text, "; ", ctx->driver->own.function);
-	text_printf(text, " and what it calls take %s", as_percent(share));
-}
-
 /* "21.4 % of the wall time (2.12 ms of each 9.88 ms step) is Python.batch (train.py:142) and what
  * it calls, most of it Python in normalize (train.py:112)" */
 static void add_own_time(struct text *text, const struct rules_ctx *ctx, double share)
@@ -218,7 +207,10 @@ static void python_bound(struct rules_ctx *ctx)
 				 : confidence_above(share - t->python_bound_medium, error);
 	rules_subject(&note, ctx);
 	add_python_time(&note.evidence, ctx, python, share);
-	add_own_python(&note.evidence, ctx, own.share);
+	if (own_is_all(driver)) {
+		location_after(&note.evidence, "; ", driver->own.function);
+		text_printf(&note.evidence, " and what it calls take %s", as_percent(own.share));
+	}
 	text_printf(&note.evidence, " (%llu samples, standard error %.1f points)",
 		    (unsigned long long)python->count, 100 * error);
 	text_printf(
@@ -261,25 +253,6 @@ static bool is_same_lock(const struct profile_activity *a, const struct profile_
 	return a->object && a->object == b->object && a->reason == b->reason;
 }
 
-/* A thread's waits for one lock are several rows where several threads held it. */
-static bool is_counted(const struct profile_activities *waits, size_t at)
-{
-	for (size_t i = 0; i < at; i++)
-		if (is_same_lock(&waits->list[i], &waits->list[at]) &&
-		    waits->list[i].tid == waits->list[at].tid)
-			return true;
-	return false;
-}
-
-/* Does the thread run the function in which it waits for the lock? */
-static bool runs_where_it_waits(const struct profile_process *process,
-				const struct profile_activity *wait, const struct place *runs)
-{
-	const struct profile_frame *waits = wait_place(process, wait);
-
-	return waits && runs->frame && frame_is_same_function(waits, runs->frame);
-}
-
 /* A thread that may have the lock when another one waits for it. */
 static void add_candidate(struct lock_use *use, uint32_t tid, const struct place *runs)
 {
@@ -308,18 +281,25 @@ static struct lock_use lock_use_of(const struct profile_process *process,
 	}
 	for (size_t i = 0; i < waits->count; i++) {
 		const struct profile_activity *other = &waits->list[i];
+		const struct profile_frame *waits_in;
+		bool is_counted = false;
 		struct place runs;
 
 		if (!is_same_lock(other, wait))
 			continue;
 		use.waited_ns += other->ns;
-		if (is_counted(waits, i))
+		/* a thread's waits for one lock are several rows where several threads held it */
+		for (size_t k = 0; k < i && !is_counted; k++)
+			is_counted = waits->list[k].tid == other->tid &&
+				     is_same_lock(&waits->list[k], other);
+		if (is_counted)
 			continue;
 		use.waiters_count++;
 		if (other->tid == wait->tid)
 			continue;
 		runs = thread_place(process, other->tid);
-		if (runs_where_it_waits(process, other, &runs))
+		waits_in = wait_place(process, other);
+		if (waits_in && runs.frame && frame_is_same_function(waits_in, runs.frame))
 			add_candidate(&use, other->tid, &runs);
 	}
 	return use;
@@ -372,15 +352,6 @@ static void suggest_for_wait(struct note *note, const struct rules_ctx *ctx,
 		rules_suggest(note, ctx, remedy);
 }
 
-/* ", 98.0 % of it for pipe:[1234]" */
-static void add_object(struct text *text, const struct driver_wait *wait)
-{
-	if (!wait->most->object_name[0])
-		return;
-	text_printf(text, ", %s of it for ", as_percent((double)wait->most_ns / (double)wait->ns));
-	escape_name(text, wait->most->object_name);
-}
-
 /* ", held mostly by thread loader (tid 43), which runs spin (train.py:12)" */
 static void add_holder(struct text *text, const struct rules_ctx *ctx, const struct lock_use *use)
 {
@@ -429,16 +400,6 @@ static bool is_polling(const struct rules_ctx *ctx, const struct driver_wait *wa
 		       POLL_WORK * (double)wait->ns;
 }
 
-/* ", in 14,300 sleeps of 61.0 µs: it polls" */
-static void add_polls(struct text *text, const struct rules_ctx *ctx,
-		      const struct driver_wait *wait)
-{
-	if (!is_polling(ctx, wait))
-		return;
-	text_printf(text, ", in %s sleeps of %s: it polls", as_count(wait->count),
-		    as_ns(wait->ns / wait->count));
-}
-
 /* ", for which 5 threads wait, 2.1 at a time, probably held by …" */
 static void add_lock(struct text *text, const struct rules_ctx *ctx, const struct lock_use *use,
 		     bool is_gil)
@@ -471,28 +432,6 @@ static bool is_for_requests(const struct wait_rule *rule)
 	return rule->bottleneck == BOTTLENECK_IDLE;
 }
 
-/* "; another thread sends them, and waits for each answer in call (client.py:12)" */
-static void add_client(struct text *text, const struct profile_activity *client)
-{
-	const struct profile_frame *place = stack_place(client->stack);
-
-	text_add(text, "; another thread sends them, and waits for each answer");
-	location_after(text, " in ", place);
-}
-
-/* Adds whom or what the thread waits for. */
-static void add_source(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
-		       const struct driver_wait *wait)
-{
-	if (is_for_requests(rule) && ctx->requests.client) {
-		add_client(text, ctx->requests.client);
-		return;
-	}
-	add_object(text, wait);
-	if (rule->wait == ACCOUNT_INPUT && !is_for_requests(rule))
-		add_feeder(text, ctx);
-}
-
 static bool is_lock(const struct wait_rule *rule)
 {
 	return rule->wait == ACCOUNT_GIL || rule->wait == ACCOUNT_LOCK;
@@ -509,14 +448,23 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 					     : rule->words,
 		    as_percent(share), rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
-	if (is_in_loop(rule, wait))
+	if (is_in_loop(rule, wait)) {
 		text_add(text, ", before which it has nothing to run");
-	else if (rule->wait != ACCOUNT_GIL)
-		add_source(text, ctx, rule, wait);
+	} else if (is_for_requests(rule) && ctx->requests.client) {
+		text_add(text, "; another thread sends them, and waits for each answer");
+		location_after(text, " in ", stack_place(ctx->requests.client->stack));
+	} else if (rule->wait != ACCOUNT_GIL && wait->most->object_name[0]) {
+		text_printf(text, ", %s of it for ",
+			    as_percent((double)wait->most_ns / (double)wait->ns));
+		escape_name(text, wait->most->object_name);
+	}
+	if (rule->wait == ACCOUNT_INPUT && !is_for_requests(rule))
+		add_feeder(text, ctx);
 	if (is_lock(rule) && !is_file)
 		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
-	if (rule->wait == ACCOUNT_SLEEP)
-		add_polls(text, ctx, wait);
+	if (rule->wait == ACCOUNT_SLEEP && is_polling(ctx, wait))
+		text_printf(text, ", in %s sleeps of %s: it polls", as_count(wait->count),
+			    as_ns(wait->ns / wait->count));
 	if (rule->wait == ACCOUNT_GIL && !use->holder_tid)
 		add_python_of_others(text, ctx);
 }
@@ -575,14 +523,12 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	if (wait->extended)
 		text_add(&note.evidence, " (samples say how long it waited after the budget "
 					 "stopped recording waits)");
-	if (mutex >= MUTEX_SAID) {
+	if (mutex >= MUTEX_SAID)
 		text_printf(&note.evidence, "; %s of its waiting for a CPU was at a mutex, too",
 			    as_percent(mutex));
-	}
-	if (wait->running_ns) {
-		text_add(&note.evidence, "; its system calls there ran for another ");
-		add_ns(&note.evidence, wait->running_ns);
-	}
+	if (wait->running_ns)
+		text_printf(&note.evidence, "; its system calls there ran for another %s",
+			    as_ns(wait->running_ns));
 	suggest_for_wait(&note, ctx, rule, wait);
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
@@ -639,18 +585,11 @@ static void spins(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "LockWait", high_if(share >= t->lock_wait_high), share, &note);
 }
 
-/* Without the lock its waiting threads would run, too, as far as CPUs are free. */
-static double gil_gain(const struct rules_ctx *ctx, double threads)
-{
-	double used = cpu_share(ctx->process);
-
-	return used > 0 ? fmax(1 - used / fmin(rules_allowed_cpus(ctx), used + threads), 0) : 0;
-}
-
 /* Threads take turns in running Python, while the one that drives the process waits for them. */
 static void gil_of_threads(struct rules_ctx *ctx)
 {
 	double threads = (double)ctx->driver->gil_ns / (double)ctx->driver->wall_ns;
+	double used = cpu_share(ctx->process);
 	double share = (double)ctx->driver->waits[ACCOUNT_GIL].ns / (double)ctx->driver->judged_ns;
 	struct sampled python = {0};
 	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1};
@@ -669,7 +608,10 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	text_printf(&note.threshold, "at least %.3g threads on average (high: %.3g)",
 		    ctx->thresholds->gil_wait_threads_medium,
 		    ctx->thresholds->gil_wait_threads_high);
-	note.gain_ns = gil_gain(ctx, threads) * rules_unit_ns(ctx);
+	/* without the lock its waiting threads would run, too, as far as CPUs are free */
+	if (used > 0)
+		note.gain_ns = fmax(1 - used / fmin(rules_allowed_cpus(ctx), used + threads), 0) *
+			       rules_unit_ns(ctx);
 	severity = rules_severity(ctx, note.gain_ns);
 	if (severity < FINDING_MEDIUM && threads < ctx->thresholds->gil_wait_threads_high)
 		severity = FINDING_MEDIUM;
@@ -679,24 +621,20 @@ static void gil_of_threads(struct rules_ctx *ctx)
 /* Less often it may only look whether it has to end. */
 #define SERVER_READS_PER_S 5
 
-/* Another thread that waits for input all the time: it hands requests on. */
-static bool has_receiver(const struct rules_ctx *ctx)
-{
-	FOR_EACH (thread, ctx->account->threads)
-		if (thread->tid != ctx->driver->tid &&
-		    2 * thread->ns[ACCOUNT_INPUT] > thread->wall_ns)
-			return true;
-	return false;
-}
-
 /* A process that does hardly anything, and nothing traced, may be a server, which should wait for
  * requests: IdleTarget reports it. One that reads again and again needs what it reads. */
 static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
+	bool receives = false;
 
+	/* an event loop that no timer wakes up, or whose requests another thread receives, waits
+	 * for something to do */
+	FOR_EACH (thread, ctx->account->threads)
+		receives |= thread->tid != ctx->driver->tid &&
+			    2 * thread->ns[ACCOUNT_INPUT] > thread->wall_ns;
 	if (rule->wait == ACCOUNT_SLEEP && rules_is_idle(ctx) && wait->most &&
-	    wait_is_for_own_events(wait->most) && (wait->count < 2 || has_receiver(ctx)))
+	    wait_is_for_own_events(wait->most) && (wait->count < 2 || receives))
 		return true;
 	if (rule->wait != ACCOUNT_INPUT || !wait->most || !rules_is_idle(ctx) ||
 	    ctx->process->calls_count)

@@ -75,15 +75,6 @@ static double kernel_ns(const struct profile_gpu *gpu, uint64_t *count)
 	return *count ? (double)gpu->kernel_ns / (double)*count : 0;
 }
 
-static bool kernels_are_short(const struct rules_ctx *ctx, const struct profile_gpu *gpu)
-{
-	uint64_t count;
-	double ns = kernel_ns(gpu, &count);
-
-	return count && ns < ctx->thresholds->launch_bound_kernel_ns &&
-	       (double)gpu->latency_p50_ns < ctx->thresholds->launch_bound_latency_ns;
-}
-
 /* Its many kernels are done before the next one comes: the host is the limit, though most of its
  * time is not in the launching calls but in what leads to them. */
 static bool outruns_launches(const struct rules_ctx *ctx, double busy)
@@ -101,13 +92,16 @@ static bool outruns_launches(const struct rules_ctx *ctx, double busy)
 bool rules_launch_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
-	double busy = gpu_busy_share(ctx->process);
+	uint64_t count;
+	double busy = gpu_busy_share(ctx->process), average_ns = kernel_ns(gpu, &count);
 	bool launches = gpu->used && wall_share(ctx->process, gpu->launch_ns) >=
 					     ctx->thresholds->launch_bound_medium;
 
 	if (gpu->used && is_whole(gpu))
-		return busy >= 0 && busy < ctx->thresholds->launch_bound_busy &&
-		       kernels_are_short(ctx, gpu) && (launches || outruns_launches(ctx, busy));
+		return busy >= 0 && busy < ctx->thresholds->launch_bound_busy && count &&
+		       average_ns < ctx->thresholds->launch_bound_kernel_ns &&
+		       (double)gpu->latency_p50_ns < ctx->thresholds->launch_bound_latency_ns &&
+		       (launches || outruns_launches(ctx, busy));
 	/* where nothing is known of the device, the time that launching takes is all there is */
 	return launches && busy < ctx->thresholds->launch_bound_utilization;
 }
@@ -128,10 +122,7 @@ static void launch_bound(struct rules_ctx *ctx)
 	double share = wall_share(ctx->process, gpu->launch_ns);
 	bool launches = share >= ctx->thresholds->launch_bound_medium;
 	double saved = launches ? share : 1 - gpu_busy_share(ctx->process);
-	struct note note = {.bottleneck = BOTTLENECK_LAUNCH,
-			    .gain_ns = saved * rules_unit_ns(ctx),
-			    .confidence = 1,
-			    .share = saved};
+	struct note note = rules_note(ctx, BOTTLENECK_LAUNCH, saved);
 
 	if (!rules_launch_bound(ctx))
 		return;
@@ -365,15 +356,6 @@ static bool is_tuned(const struct profile_gpu_kernel *kernel)
 	return kernel->communicates;
 }
 
-static bool is_low(const struct thresholds *thresholds, const struct profile_gpu_kernel *kernel,
-		   uint64_t all_ns)
-{
-	return !kernel->other && !is_tuned(kernel) && kernel->occupancy >= 0 &&
-	       kernel->occupancy < thresholds->low_occupancy_occupancy &&
-	       kernel->total_ns != PROFILE_ABSENT && all_ns &&
-	       (double)kernel->total_ns / (double)all_ns >= thresholds->low_occupancy_share;
-}
-
 static void low_occupancy(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
@@ -382,9 +364,13 @@ static void low_occupancy(struct rules_ctx *ctx)
 		struct note note = {.of_function = true, .bottleneck = BOTTLENECK_COMPUTE};
 		double share;
 
-		if (!is_low(ctx->thresholds, kernel, gpu->kernel_ns))
+		if (kernel->other || is_tuned(kernel) || kernel->occupancy < 0 ||
+		    kernel->occupancy >= ctx->thresholds->low_occupancy_occupancy ||
+		    kernel->total_ns == PROFILE_ABSENT || !gpu->kernel_ns)
 			continue;
 		share = (double)kernel->total_ns / (double)gpu->kernel_ns;
+		if (share < ctx->thresholds->low_occupancy_share)
+			continue;
 		escape_name(&note.subject, kernel->name);
 		text_printf(&note.evidence,
 			    "theoretical occupancy %s, limited by %s (%u threads per block, %u "
@@ -397,39 +383,6 @@ static void low_occupancy(struct rules_ctx *ctx)
 	}
 }
 
-static void add_reasons(struct text *text, const struct profile_gpu_device *device)
-{
-	const char *separator = "";
-
-	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++) {
-		if (!device->throttled_counts[i])
-			continue;
-		text_printf(text, "%s%s", separator, profile_gpu_throttle_name(i));
-		separator = ", ";
-	}
-}
-
-/* By how much its clock was lower on average than it can be; < 0: not known. */
-static double slower_than_possible(const struct profile_gpu_device *device)
-{
-	uint64_t mhz = device->metrics[PROFILE_GPU_SM_CLOCK].avg;
-
-	if (mhz == PROFILE_ABSENT || !device->facts.max_sm_clock_mhz)
-		return -1;
-	return 1 - (double)mhz / (double)device->facts.max_sm_clock_mhz;
-}
-
-/* A fully used GPU may reach its power limit. */
-static bool is_by_power_limit(const struct profile_gpu_device *device)
-{
-	uint64_t by_power = 0;
-
-	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++)
-		if (!strcmp(profile_gpu_throttle_name(i), "sw_power_cap"))
-			by_power = device->throttled_counts[i];
-	return by_power >= profile_gpu_throttled_count(device);
-}
-
 static void clocks_throttled(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
@@ -438,28 +391,39 @@ static void clocks_throttled(struct rules_ctx *ctx)
 		const struct profile_gpu_device *device = gpu->places[i].device;
 		uint64_t clock_mhz = device->metrics[PROFILE_GPU_SM_CLOCK].avg;
 		struct note note = {.bottleneck = BOTTLENECK_THROTTLED};
-		double share, slower = slower_than_possible(device);
+		uint64_t by_power = 0, all = profile_gpu_throttled_count(device);
+		const char *separator = "";
+		double share, slower = -1; /* than its clock can be, on average; < 0: not known */
+
+		if (clock_mhz != PROFILE_ABSENT && device->facts.max_sm_clock_mhz)
+			slower = 1 - (double)clock_mhz / (double)device->facts.max_sm_clock_mhz;
 
 		if (!device->throttle_samples_count)
 			continue;
-		share = (double)profile_gpu_throttled_count(device) /
-			(double)device->throttle_samples_count;
+		share = (double)all / (double)device->throttle_samples_count;
 		if (share < ctx->thresholds->clocks_throttled_low ||
 		    (slower >= 0 && slower < ctx->thresholds->clocks_throttled_slower))
 			continue;
 		text_printf(&note.subject, "GPU %u", device->index);
 		text_printf(&note.evidence, "clocks were lowered in %s of samples (",
 			    as_percent(share));
-		add_reasons(&note.evidence, device);
+		for (unsigned k = 0; k < PROFILE_GPU_THROTTLES; k++) {
+			if (!device->throttled_counts[k])
+				continue;
+			text_printf(&note.evidence, "%s%s", separator,
+				    profile_gpu_throttle_name(k));
+			separator = ", ";
+			if (!strcmp(profile_gpu_throttle_name(k), "sw_power_cap"))
+				by_power = device->throttled_counts[k];
+		}
 		text_add(&note.evidence, ")");
 		if (clock_mhz != PROFILE_ABSENT && device->facts.max_sm_clock_mhz)
 			text_printf(&note.evidence, ": %llu MHz on average of %u MHz",
 				    (unsigned long long)clock_mhz, device->facts.max_sm_clock_mhz);
 		rules_ctx_add(ctx, "ClocksThrottled",
-			      share >= ctx->thresholds->clocks_throttled_medium &&
-					      !is_by_power_limit(device)
-				      ? FINDING_MEDIUM
-				      : FINDING_LOW,
+			      /* a fully used GPU may reach its power limit */
+			      medium_if(share >= ctx->thresholds->clocks_throttled_medium &&
+					by_power < all),
 			      share, &note);
 	}
 }

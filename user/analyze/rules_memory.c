@@ -19,21 +19,6 @@
 #define LEAK_PLACES_KEPT 32
 #define PEAK_PLACES	 3
 
-static const char *leak_remedy(enum perfx_domain domain)
-{
-	switch (domain) {
-	case PERFX_DOMAIN_TENSOR:
-		return TRY_LEAKED_TENSORS;
-	case PERFX_DOMAIN_GPU:
-		return TRY_LEAKED_GPU_BLOCKS;
-	case PERFX_DOMAIN_HOST:
-	case PERFX_DOMAIN_USER:
-	case PERFX_DOMAIN_INVALID:
-		break;
-	}
-	return TRY_LEAKED_BLOCKS;
-}
-
 /* "; estimated from about 80 sampled blocks (± 22 %)": of N that a Poisson process gives */
 static void add_sample(struct text *text, const struct profile_memory *memory, uint64_t live_count,
 		       uint64_t live_bytes)
@@ -143,19 +128,11 @@ static void leak_headline(struct text *text, const struct rules_ctx *ctx, const 
 	text_printf(text, "%s per hour", as_bytes(u64_of(leak->bytes_per_s * 3600)));
 }
 
-static enum finding_severity leak_severity(const struct rules_ctx *ctx, const struct leak *leak)
-{
-	double hour = leak->bytes_per_s * 3600;
-
-	if (leak->unseen || hour < ctx->thresholds->memory_leak_medium)
-		return FINDING_LOW;
-	return hour < ctx->thresholds->memory_leak_high ? FINDING_MEDIUM : FINDING_HIGH;
-}
-
 static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 {
 	const struct profile_hotspot *first = &leak->memory->hotspots[leak->places[0].hotspot];
 	size_t frame = location_first(leak->memory, first);
+	double hour = leak->bytes_per_s * 3600;
 	struct note note = {.of_function = true,
 			    .bottleneck = BOTTLENECK_MEMORY,
 			    .place = frame < first->frames_count ? first->frames[frame] : NULL,
@@ -167,8 +144,15 @@ static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 			    leak->places_count == 2 ? "" : "s");
 	leak_evidence(&note.evidence, ctx, leak);
 	leak_headline(&note.headline, ctx, leak, text_peek(&note.subject));
-	text_add(&note.suggestion, leak_remedy(leak->memory->domain));
-	rules_ctx_add(ctx, LEAK_KIND, leak_severity(ctx, leak), leak->bytes_per_s, &note);
+	text_add(&note.suggestion, leak->memory->domain == PERFX_DOMAIN_TENSOR ? TRY_LEAKED_TENSORS
+				   : leak->memory->domain == PERFX_DOMAIN_GPU
+					   ? TRY_LEAKED_GPU_BLOCKS
+					   : TRY_LEAKED_BLOCKS);
+	rules_ctx_add(ctx, LEAK_KIND,
+		      leak->unseen || hour < ctx->thresholds->memory_leak_medium
+			      ? FINDING_LOW
+			      : high_if(hour >= ctx->thresholds->memory_leak_high),
+		      leak->bytes_per_s, &note);
 }
 
 /* Is this leak of the heap the one that a framework's tensors show? */
@@ -189,17 +173,6 @@ static bool is_reported(const struct rules_ctx *ctx, const struct profile_hotspo
 		}
 	}
 	return false;
-}
-
-static bool is_worth_saying(const struct rules_ctx *ctx, size_t domain, size_t hotspot)
-{
-	const struct profile_memory *memory = &ctx->process->memory[domain];
-	const struct hotspot_trend *trend = &ctx->memory[domain].trends[hotspot];
-
-	if (!trend->leak)
-		return false;
-	return memory->domain != PERFX_DOMAIN_HOST ||
-	       !is_reported(ctx, &memory->hotspots[hotspot], trend);
 }
 
 /* A line of Python is one place, on however many native ways. */
@@ -248,11 +221,13 @@ static void leaks_of(struct rules_ctx *ctx, size_t domain)
 
 	for (size_t i = 0; i < memory->hotspots_count; i++) {
 		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+		const struct hotspot_trend *trend = trend_of(ctx, &leak, i);
 
-		if (!is_worth_saying(ctx, domain, i))
+		if (!trend->leak ||
+		    (memory->domain == PERFX_DOMAIN_HOST && is_reported(ctx, hotspot, trend)))
 			continue;
-		leak.bytes_per_s += trend_of(ctx, &leak, i)->slope_bytes_per_s;
-		leak.unseen &= trend_of(ctx, &leak, i)->unseen;
+		leak.bytes_per_s += trend->slope_bytes_per_s;
+		leak.unseen &= trend->unseen;
 		leak.live_count += hotspot->live_count;
 		leak.live_bytes += hotspot->live_bytes;
 		if (hotspot->oldest_ns < leak.oldest_ns)
@@ -279,14 +254,6 @@ static bool is_large_peak(const struct rules_ctx *ctx, const struct profile_memo
 	return peak_bytes >= ctx->thresholds->peak_memory_bytes &&
 	       p->rss_peak_bytes != PROFILE_ABSENT &&
 	       peak_bytes >= ctx->thresholds->peak_memory_share * (double)p->rss_peak_bytes;
-}
-
-static void add_share_of_rss(struct text *text, const struct profile_process *p,
-			     const struct profile_memory *memory)
-{
-	if (memory->domain == PERFX_DOMAIN_GPU)
-		return;
-	text_printf(text, " (peak RSS %s)", as_bytes(p->rss_peak_bytes));
 }
 
 static void add_places(struct text *text, const struct rules_ctx *ctx,
@@ -321,7 +288,9 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 		    as_ns(memory->peak_ns > ctx->profile->start_ns
 				  ? memory->peak_ns - ctx->profile->start_ns
 				  : 0));
-	add_share_of_rss(&note.evidence, ctx->process, memory);
+	if (memory->domain != PERFX_DOMAIN_GPU)
+		text_printf(&note.evidence, " (peak RSS %s)",
+			    as_bytes(ctx->process->rss_peak_bytes));
 	add_places(&note.evidence, ctx, memory);
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		text_printf(&note.threshold, "a peak of at least %g GiB",
@@ -352,19 +321,6 @@ static const struct profile_memory *traced_memory(const struct rules_ctx *ctx)
 							   (double)profile_wall_ns(ctx->process))
 			return memory;
 	return NULL;
-}
-
-/* Leaks already say where resident memory goes. */
-static bool leaks_explain(const struct rules_ctx *ctx)
-{
-	const struct line *line = &ctx->growth->parts[ctx->growth->part];
-	double seconds = (double)profile_wall_ns(ctx->process) / 1e9, most = 0;
-
-	for (size_t i = 0; i < ctx->process->memory_count; i++) {
-		if (domain_is_resident(ctx->process->memory[i].domain))
-			most = fmax(most, ctx->memory[i].leaks_bytes_per_s * seconds);
-	}
-	return most >= ctx->thresholds->untraced_memory_explained * line->growth;
 }
 
 /* "resident memory grew steadily from 8.91 MiB to 12.0 MiB: 202 KiB/s (first half 204 KiB/s, second
@@ -534,11 +490,11 @@ static bool untraced_memory(struct rules_ctx *ctx)
 		return false;
 	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
 	add_growth(&note.evidence, line, RSS_ANON);
-	text_printf(&note.evidence, "; traced %s grew by ", memory_words(memory));
-	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, kept_bytes(ctx, memory))));
-	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
-	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
-	text_add(&note.evidence, "/s are untraced");
+	text_printf(&note.evidence, "; traced %s grew by %s/s%s; the other %s/s are untraced",
+		    memory_words(memory),
+		    as_bytes(u64_of(rate_of(ctx->process, kept_bytes(ctx, memory)))),
+		    leaks ? " (see the leak)" : "",
+		    as_bytes(u64_of(rate_of(ctx->process, (uint64_t)rest))));
 	growth_headline(&note.headline, ctx, &note, line->per_s, RSS_ANON);
 	add_growth_threshold(&note.threshold, ctx->thresholds);
 	text_printf(&note.threshold, "; at least %g %% and %g MiB of it untraced",
@@ -551,24 +507,17 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	return true;
 }
 
-static const struct profile_hotspot *busiest(const struct profile_memory *memory, bool by_bytes)
-{
-	const struct profile_hotspot *best = NULL;
-
-	FOR_EACH (hotspot, memory->hotspots)
-		if (!best ||
-		    (by_bytes ? hotspot->allocated_bytes.value > best->allocated_bytes.value
-			      : hotspot->allocs.value > best->allocs.value))
-			best = hotspot;
-	return best;
-}
-
 static void add_busiest(struct text *text, const struct rules_ctx *ctx,
 			const struct profile_memory *memory, bool by_bytes)
 {
-	const struct profile_hotspot *hotspot = busiest(memory, by_bytes);
+	const struct profile_hotspot *hotspot = NULL;
 	double part, whole;
 
+	FOR_EACH (other, memory->hotspots)
+		if (!hotspot ||
+		    (by_bytes ? other->allocated_bytes.value > hotspot->allocated_bytes.value
+			      : other->allocs.value > hotspot->allocs.value))
+			hotspot = other;
 	if (!hotspot)
 		return;
 	part = (double)(by_bytes ? hotspot->allocated_bytes.value : hotspot->allocs.value);
@@ -584,15 +533,6 @@ static double recorded_rate(const struct profile_memory *memory, uint64_t count)
 	return memory->recorded_ns ? (double)count * 1e9 / (double)memory->recorded_ns : 0;
 }
 
-static void add_temporary(struct text *text, const struct profile_memory *memory)
-{
-	if (memory->current_bytes == PROFILE_ABSENT || memory->temporary_count == PROFILE_ABSENT ||
-	    !memory->allocs.value || memory->sampled)
-		return;
-	text_printf(text, ", %s of them freed by the same thread's next allocator call",
-		    as_percent((double)memory->temporary_count / (double)memory->allocs.value));
-}
-
 /* The lower bound of an estimate: one sampled block of ten bytes stands for fifty thousand. */
 static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
@@ -603,7 +543,12 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 		return;
 	text_printf(&note.evidence, "%s%s heap allocations/s", memory->sampled ? "at least " : "",
 		    as_count(u64_of(rate)));
-	add_temporary(&note.evidence, memory);
+	if (memory->current_bytes != PROFILE_ABSENT && memory->temporary_count != PROFILE_ABSENT &&
+	    memory->allocs.value && !memory->sampled)
+		text_printf(
+			&note.evidence,
+			", %s of them freed by the same thread's next allocator call",
+			as_percent((double)memory->temporary_count / (double)memory->allocs.value));
 	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.evidence, "; at %d ns per malloc and free, they take %s of one CPU",
 		    CHURN_PAIR_NS, as_percent(rate * CHURN_PAIR_NS / 1e9));
@@ -626,24 +571,18 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 	rules_ctx_add(ctx, "MemoryChurn", FINDING_MEDIUM, rate, &note);
 }
 
-/* The cost of tracing in a process: probes run in the kernel. */
-static double probes_ns(const struct rules_ctx *ctx)
-{
-	double hits = 0;
-
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		hits += (double)ctx->profile->processes[i].seen_hits_count;
-	return hits > 0 ? ctx->profile->overhead_ns * (double)ctx->process->seen_hits_count / hits
-			: 0;
-}
-
 static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	const struct profile_process *p = ctx->process;
 	double rate = recorded_rate(memory, memory->allocated_bytes.value), system;
-	double probes = probes_ns(ctx), size = 0;
+	double probes = 0, hits = 0, size = 0;
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 
+	/* probes run in the kernel */
+	FOR_EACH (process, ctx->profile->processes)
+		hits += (double)process->seen_hits_count;
+	if (hits > 0)
+		probes = ctx->profile->overhead_ns * (double)p->seen_hits_count / hits;
 	if (p->cpu_ns == PROFILE_ABSENT || (double)p->cpu_ns <= probes ||
 	    p->cpu_system_ns == PROFILE_ABSENT)
 		return;
@@ -663,28 +602,24 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 		      system, &note);
 }
 
-static void churn(struct rules_ctx *ctx, const struct profile_memory *memory)
-{
-	switch (memory->domain) {
-	case PERFX_DOMAIN_HOST:
-		host_churn(ctx, memory);
-		break;
-	case PERFX_DOMAIN_TENSOR:
-		tensor_churn(ctx, memory);
-		break;
-	case PERFX_DOMAIN_GPU:
-		gpu_churn(ctx, memory);
-		break;
-	case PERFX_DOMAIN_USER:
-	case PERFX_DOMAIN_INVALID:
-		break;
-	}
-}
-
 void rules_heap(struct rules_ctx *ctx)
 {
-	if (!untraced_memory(ctx) && ctx->growth->grows && !leaks_explain(ctx))
-		memory_growth(ctx);
+	double seconds = (double)profile_wall_ns(ctx->process) / 1e9, leaked = 0;
+	double growth = ctx->growth->parts[ctx->growth->part].growth;
+
 	for (size_t i = 0; i < ctx->process->memory_count; i++)
-		churn(ctx, &ctx->process->memory[i]);
+		if (domain_is_resident(ctx->process->memory[i].domain))
+			leaked = fmax(leaked, ctx->memory[i].leaks_bytes_per_s * seconds);
+	/* leaks may already say where resident memory goes */
+	if (!untraced_memory(ctx) && ctx->growth->grows &&
+	    leaked < ctx->thresholds->untraced_memory_explained * growth)
+		memory_growth(ctx);
+	FOR_EACH (memory, ctx->process->memory) {
+		if (memory->domain == PERFX_DOMAIN_HOST)
+			host_churn(ctx, memory);
+		if (memory->domain == PERFX_DOMAIN_TENSOR)
+			tensor_churn(ctx, memory);
+		if (memory->domain == PERFX_DOMAIN_GPU)
+			gpu_churn(ctx, memory);
+	}
 }

@@ -88,28 +88,12 @@ static enum time_class class_of_running(const struct division *d, const struct s
 	return stack_runs_python(stack) ? TIME_PYTHON : TIME_NATIVE;
 }
 
-static enum time_class class_of_kind(enum account_class kind)
-{
-	switch (kind) {
-	case ACCOUNT_GIL:
-		return TIME_GIL;
-	case ACCOUNT_LOCK:
-		return TIME_LOCK;
-	case ACCOUNT_INPUT:
-		return TIME_INPUT;
-	case ACCOUNT_OUTPUT:
-		return TIME_OUTPUT;
-	case ACCOUNT_DISK:
-		return TIME_DISK;
-	case ACCOUNT_SLEEP:
-		return TIME_SLEEP;
-	case ACCOUNT_CHILD:
-		return TIME_CHILD;
-	default:
-		break;
-	}
-	return TIME_OTHER;
-}
+/* Of waits; 0: TIME_OTHER. */
+static const enum time_class classes_of_waits[ACCOUNT_CLASSES] = {
+	[ACCOUNT_GIL] = TIME_GIL,	[ACCOUNT_LOCK] = TIME_LOCK, [ACCOUNT_INPUT] = TIME_INPUT,
+	[ACCOUNT_OUTPUT] = TIME_OUTPUT, [ACCOUNT_DISK] = TIME_DISK, [ACCOUNT_SLEEP] = TIME_SLEEP,
+	[ACCOUNT_CHILD] = TIME_CHILD,
+};
 
 /* A loader's waits belong to the data. The interpreter's lock and a disk keep a call from its work;
  * other waits in a call are part of its work, such as waits for the threads of its pool. */
@@ -128,7 +112,7 @@ static enum time_class class_of_wait(const struct division *d, const struct stra
 		return TIME_DISK;
 	if (stack_has(wait->stack, CODE_COLLECTIVE))
 		return TIME_COMMUNICATION;
-	return stratum->is_call ? stratum->class : class_of_kind(kind);
+	return stratum->is_call ? stratum->class : (classes_of_waits[kind] ?: TIME_OTHER);
 }
 
 /* While there are steps. */
