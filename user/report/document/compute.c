@@ -133,21 +133,6 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
-static void compose_plot(struct composer *c, const struct profile_process *p,
-			 const struct roofline_points *found)
-{
-	struct text text = {0};
-
-	if (c->limits->charts) {
-		document_add_chart(c->document,
-				   (struct chart){.kind = CHART_ROOFLINE, .process = p});
-		return;
-	}
-	document_say(c->document, BLOCK_CAPTION, "Roofline: FLOP/s (y) by FLOP/byte (x)");
-	plot_roofline(&text, c->limits->plot_columns, found);
-	document_add(c->document, BLOCK_PLOT, &text);
-}
-
 /* Where a peak is unknown, so is how far it is from it. */
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
@@ -170,6 +155,7 @@ static const char *why_no_roof(const struct composer *c, const struct profile_pr
 static void compose_roofline(struct composer *c, const struct profile_process *p)
 {
 	struct roofline_points found;
+	struct text text = {0};
 
 	roofline_points_find(&found, c->profile, p);
 	if (!found.count)
@@ -178,7 +164,14 @@ static void compose_roofline(struct composer *c, const struct profile_process *p
 		document_say(c->document, BLOCK_NOTE, why_no_roof(c, p));
 		return;
 	}
-	compose_plot(c, p, &found);
+	if (c->limits->charts) {
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_ROOFLINE, .process = p});
+	} else {
+		document_say(c->document, BLOCK_CAPTION, "Roofline: FLOP/s (y) by FLOP/byte (x)");
+		plot_roofline(&text, c->limits->plot_columns, &found);
+		document_add(c->document, BLOCK_PLOT, &text);
+	}
 	document_headings(c->document, 0, WORDS(""), NUMBERS("GFLOP/s"), NUMBERS("Of roof"),
 			  NUMBERS("FLOP/B"), WORDS("Type", .rank = 1), WORDS("Bound by"),
 			  REST("Function"));

@@ -15,6 +15,7 @@
  */
 #include "analyze/location.h"
 #include "base/escape.h"
+#include "base/order.h"
 #include "base/units.h"
 #include "report/document/compose.h"
 #include "report/document/plot.h"
@@ -72,24 +73,6 @@ static void add_estimate(struct text *text, const struct profile_estimate *estim
 	text_add(text, ")");
 }
 
-static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile_memory *memory)
-{
-	uint64_t traced_bytes = memory->current_bytes;
-
-	if (traced_bytes <= anon_bytes) {
-		text_printf(text,
-			    " = traced %s %s%s + %s allocated before the recording or untraced",
-			    memory_words(memory), sign_of(memory), as_bytes(traced_bytes),
-			    as_bytes(anon_bytes - traced_bytes));
-		return;
-	}
-	text_printf(text,
-		    "; traced %s %s%s: at least %s of it is not resident (never touched, or "
-		    "swapped out)",
-		    memory_words(memory), sign_of(memory), as_bytes(traced_bytes),
-		    as_bytes(traced_bytes - anon_bytes));
-}
-
 static void compose_resident(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_memory *host = NULL, *tensor = NULL;
@@ -106,8 +89,17 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 	if (p->rss_anon_bytes == PROFILE_ABSENT)
 		return;
 	text_printf(&text, "RSS anon %s", as_bytes(p->rss_anon_bytes));
-	if (host)
-		add_sum(&text, p->rss_anon_bytes, host);
+	if (host && host->current_bytes <= p->rss_anon_bytes)
+		text_printf(&text,
+			    " = traced %s %s%s + %s allocated before the recording or untraced",
+			    memory_words(host), sign_of(host), as_bytes(host->current_bytes),
+			    as_bytes(p->rss_anon_bytes - host->current_bytes));
+	else if (host)
+		text_printf(&text,
+			    "; traced %s %s%s: at least %s of it is not resident (never touched, "
+			    "or swapped out)",
+			    memory_words(host), sign_of(host), as_bytes(host->current_bytes),
+			    as_bytes(host->current_bytes - p->rss_anon_bytes));
 	else if (tensor) /* some may be on a GPU: no sum */
 		text_printf(&text,
 			    ", of which traced tensors up to %s%s; the rest was allocated before "
@@ -315,42 +307,15 @@ static bool is_idle(const struct profile_memory *memory)
 
 #define SPARK_COLUMNS 40
 
-struct series {
-	uint64_t columns[SPARK_COLUMNS], least, most;
-};
-
 /* The highest live bytes, or the bytes allocated, in each of SPARK_COLUMNS parts of the time. */
-static void fill_series(struct series *series, const struct profile_memory *memory,
-			const struct profile_process *p)
-{
-	uint64_t wall_ns = profile_wall_ns(p), live = 0, allocated = 0;
-	bool is_held = memory_sees_frees(memory);
-	size_t at = 0;
-
-	for (size_t i = 0; i < SPARK_COLUMNS; i++) {
-		uint64_t end =
-			p->from_ns + u64_of((double)wall_ns * (double)(i + 1) / SPARK_COLUMNS);
-		uint64_t highest = live, lowest = live, before = allocated;
-
-		for (; at < memory->points_count && memory->points[at].time_ns <= end; at++) {
-			live = memory->points[at].live_bytes;
-			allocated = memory->points[at].allocated_bytes;
-			highest = live > highest ? live : highest;
-			lowest = live < lowest ? live : lowest;
-		}
-		series->columns[i] = is_held ? highest : allocated - before;
-		lowest = is_held ? lowest : allocated - before;
-		series->least = lowest < series->least ? lowest : series->least;
-		series->most =
-			series->columns[i] > series->most ? series->columns[i] : series->most;
-	}
-}
-
 static void compose_series(struct composer *c, const struct profile_process *p,
 			   const struct profile_memory *memory)
 {
-	struct series series = {.least = UINT64_MAX};
+	uint64_t wall_ns = profile_wall_ns(p), live = 0, allocated = 0;
+	uint64_t columns[SPARK_COLUMNS], least = UINT64_MAX, most = 0;
+	bool is_held = memory_sees_frees(memory);
 	struct text text = {0};
+	size_t at = 0;
 
 	if (memory->points_count < 2)
 		return;
@@ -360,13 +325,26 @@ static void compose_series(struct composer *c, const struct profile_process *p,
 							       .memory = memory});
 		return;
 	}
-	fill_series(&series, memory, p);
-	text_printf(&text, "%s%s: ", memory_sees_frees(memory) ? "Live over " : "Allocated over ",
-		    as_ns(profile_wall_ns(p)));
-	spark(&text, series.columns, SPARK_COLUMNS);
-	text_printf(&text, " %s to %s", as_bytes(series.least), as_bytes(series.most));
-	if (!memory_sees_frees(memory))
-		text_printf(&text, " per %s", as_ns(profile_wall_ns(p) / SPARK_COLUMNS));
+	for (size_t i = 0; i < SPARK_COLUMNS; i++) {
+		uint64_t end =
+			p->from_ns + u64_of((double)wall_ns * (double)(i + 1) / SPARK_COLUMNS);
+		uint64_t highest = live, lowest = live, before = allocated;
+
+		for (; at < memory->points_count && memory->points[at].time_ns <= end; at++) {
+			live = memory->points[at].live_bytes;
+			allocated = memory->points[at].allocated_bytes;
+			highest = max_u64(highest, live);
+			lowest = min_u64(lowest, live);
+		}
+		columns[i] = is_held ? highest : allocated - before;
+		least = min_u64(least, is_held ? lowest : columns[i]);
+		most = max_u64(most, columns[i]);
+	}
+	text_printf(&text, "%s over %s: ", is_held ? "Live" : "Allocated", as_ns(wall_ns));
+	spark(&text, columns, SPARK_COLUMNS);
+	text_printf(&text, " %s to %s", as_bytes(least), as_bytes(most));
+	if (!is_held)
+		text_printf(&text, " per %s", as_ns(wall_ns / SPARK_COLUMNS));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 

@@ -433,6 +433,7 @@ struct steps_drawing {
 	struct profile_step bars[BARS_MAX];
 	uint64_t first[BARS_MAX]; /* number of a bar's first step */
 	size_t bars_count;
+	double slot;   /* width of a bar, with the gap behind it */
 	double top_ns; /* at STEPS_TOP */
 };
 
@@ -469,21 +470,6 @@ static double steps_down(const struct steps_drawing *d, double ns)
 	return STEPS_BOTTOM - (STEPS_BOTTOM - STEPS_TOP) * (share > 1 ? 1 : share);
 }
 
-/* 1, 2 or 5 times a power of ten: TICKS of them at most. */
-static double tick_of(double top_ns)
-{
-	double tick = 1;
-
-	while (tick * TICKS < top_ns) {
-		if (tick * 2 * TICKS >= top_ns)
-			return tick * 2;
-		if (tick * 5 * TICKS >= top_ns)
-			return tick * 5;
-		tick *= 10;
-	}
-	return tick;
-}
-
 static void add_step_title(struct steps_drawing *d, const struct profile_step *bar, uint64_t number)
 {
 	double mfu = steps_mfu(d->profile, d->steps, bar);
@@ -509,13 +495,16 @@ static void add_step_title(struct steps_drawing *d, const struct profile_step *b
 	text_add(into, "</title>");
 }
 
-static void draw_phases(struct steps_drawing *d, const struct profile_step *bar, double x,
-			double width)
+static void draw_bar(struct steps_drawing *d, size_t i)
 {
-	double from_ns = 0;
+	const struct profile_step *bar = &d->bars[i];
+	double width = d->slot > 4 ? d->slot - 1 : d->slot, x = STEPS_LEFT + d->slot * (double)i;
+	double middle = x + width / 2, y = steps_down(d, (double)bar->max_ns), from_ns = 0;
 
-	for (size_t i = 0; i < PROFILE_PHASES; i++) {
-		enum profile_phase phase = profile_phases_in_order[i];
+	text_add(d->into, "<g>");
+	add_step_title(d, bar, d->first[i]);
+	for (size_t k = 0; k < PROFILE_PHASES; k++) {
+		enum profile_phase phase = profile_phases_in_order[k];
 		double to_ns = from_ns + (double)bar->phases[phase] / (double)bar->count;
 		double height = steps_down(d, from_ns) - steps_down(d, to_ns);
 
@@ -525,21 +514,6 @@ static void draw_phases(struct steps_drawing *d, const struct profile_step *bar,
 				    steps_down(d, to_ns), width, height, profile_phase_name(phase));
 		from_ns = to_ns;
 	}
-}
-
-static void draw_bar(struct steps_drawing *d, size_t i)
-{
-	const struct profile_step *bar = &d->bars[i];
-	double slot = (double)(STEPS_RIGHT - STEPS_LEFT) / (double)d->bars_count, width;
-	double x, middle, y = steps_down(d, (double)bar->max_ns);
-
-	slot = slot > BAR_WIDTH ? BAR_WIDTH : slot;
-	width = slot > 4 ? slot - 1 : slot;
-	x = STEPS_LEFT + slot * (double)i;
-	middle = x + width / 2;
-	text_add(d->into, "<g>");
-	add_step_title(d, bar, d->first[i]);
-	draw_phases(d, bar, x, width);
 	if (bar->count > 1)
 		text_printf(d->into, "<path class=most d=\"M%.1f %.1fV%.1f\"/>", middle,
 			    steps_down(d, (double)bar->total_ns / (double)bar->count), y);
@@ -570,25 +544,25 @@ static void add_legend(struct text *into, const struct steps_drawing *d)
 static void chart_steps(struct text *into, const struct profile *profile,
 			const struct profile_process *process)
 {
+	static const double ticks[] = {1, 2, 5};
 	struct steps_drawing d = {.into = into, .profile = profile, .steps = &process->steps};
-	double y;
-	double slot;
-	double right;
-	double tick;
+	double y, tick, power = 1, right;
 
 	put_together(&d);
-	d.top_ns = (double)d.steps->max_ns;
-	if (d.top_ns > CUT * (double)d.steps->p95_ns)
-		d.top_ns = CUT * (double)d.steps->p95_ns;
+	d.top_ns = fmin((double)d.steps->max_ns, CUT * (double)d.steps->p95_ns);
 	if (!d.bars_count || d.top_ns <= 0)
 		return;
+	d.slot = fmin((double)(STEPS_RIGHT - STEPS_LEFT) / (double)d.bars_count, BAR_WIDTH);
+	right = STEPS_LEFT + d.slot * (double)d.bars_count;
 	text_add(into, "<figure class=steps>");
 	add_legend(into, &d);
 	text_printf(into,
 		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img aria-label=\"Duration of "
 		    "each step in order of time; the numbers are in the table below\">",
 		    STEPS_WIDTH, STEPS_HEIGHT);
-	tick = tick_of(d.top_ns);
+	/* 1, 2 or 5 times a power of ten: TICKS of them at most */
+	for (size_t i = 0; (tick = ticks[i] * power) * TICKS < d.top_ns; i = (i + 1) % 3)
+		power *= i == 2 ? 10 : 1;
 	for (double ns = 0; ns <= d.top_ns; ns += tick)
 		text_printf(
 			d.into,
@@ -603,9 +577,6 @@ static void chart_steps(struct text *into, const struct profile *profile,
 		    "x=%d y=%.1f>%s</text>",
 		    STEPS_LEFT, y, STEPS_RIGHT, STEPS_RIGHT + 6, y - 2, STEPS_RIGHT + 6, y + 12,
 		    as_ns(d.steps->p50_ns));
-	/* The numbers of the first and of the last step, where they are. */
-	slot = (double)(STEPS_RIGHT - STEPS_LEFT) / (double)d.bars_count;
-	right = STEPS_LEFT + (slot > BAR_WIDTH ? BAR_WIDTH : slot) * (double)d.bars_count;
 	text_printf(d.into, "<text x=%d y=%d>step 1</text>", STEPS_LEFT, STEPS_BOTTOM + LABEL_DOWN);
 	if (right - STEPS_LEFT > 120)
 		text_printf(d.into, "<text x=%.1f y=%d class=end>%llu</text>", right,
