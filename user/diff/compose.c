@@ -36,29 +36,24 @@
 #define NOISY_CHANGE 0.05
 #define NAME_WIDTH   80
 
-/* The length up to the first semicolon outside brackets: the finding itself. */
-static size_t head_of(const char *evidence)
-{
-	size_t length = 0;
-	int depth = 0;
-
-	for (; evidence[length] && (depth > 0 || evidence[length] != ';'); length++)
-		depth += (evidence[length] == '(') - (evidence[length] == ')');
-	return length;
-}
-
 static void add_finding(struct text *into, const struct finding *finding)
 {
 	struct text subject = {0}, evidence = {0};
+	size_t length = 0;
+	int depth = 0;
 
 	escape_unmarked(&subject, finding->subject);
 	escape_unmarked(&evidence, finding->evidence);
 	escape_display(into, finding->kind);
 	text_printf(into, ", %s: ", text_peek(&subject));
-	text_add_bytes(into, text_peek(&evidence), head_of(text_peek(&evidence)));
-	into->failed |= subject.failed | evidence.failed;
-	text_clear(&subject);
-	text_clear(&evidence);
+	/* up to the first semicolon outside brackets: the finding itself */
+	for (const char *at = text_peek(&evidence); *at && (depth > 0 || *at != ';'); at++) {
+		depth += (*at == '(') - (*at == ')');
+		length++;
+	}
+	text_add_bytes(into, text_peek(&evidence), length);
+	text_finish(&subject, &into->failed);
+	text_finish(&evidence, &into->failed);
 }
 
 static void add_steps(struct text *into, const struct diff_steps *steps)
@@ -172,139 +167,93 @@ const char *diff_memory_word(enum diff_verdict verdict)
 	return names[verdict];
 }
 
-/* The first of a process is the one with the largest impact. */
-static const struct diff_function *largest(const struct diff *diff, enum diff_verdict verdict)
+/* What the verdict says; NULL: there is none. */
+struct highlights {
+	/* with the largest impact; by enum diff_verdict */
+	const struct diff_function *functions[DIFF_WORSE + 1];
+	const struct diff_gpu_work *kernels[DIFF_WORSE + 1];
+	const struct diff_memory *memory; /* the peak that grew most */
+	const struct diff_steps *steps;	  /* whose time changed most, of those on both sides */
+	/* the most severe; by DIFF_IN_ */
+	const struct finding *findings[DIFF_IN_B + 1];
+	size_t findings_count[DIFF_IN_B + 1];
+};
+
+static double growth_of(const struct diff_memory *memory)
 {
-	const struct diff_function *found = NULL;
+	return memory->peak_bytes.b - memory->peak_bytes.a;
+}
+
+static struct highlights highlights_of(const struct diff *diff)
+{
+	struct highlights h = {0};
 
 	for (size_t i = 0; i < diff->processes_count; i++) {
 		const struct diff_process *p = &diff->processes[i];
+		const struct diff_steps *steps = &p->steps;
 
 		for (size_t j = 0; j < p->functions_count; j++) {
 			const struct diff_function *f = &p->functions[j];
+			const struct diff_function **found = &h.functions[f->time];
 
-			if (f->time == verdict && (!found || fabs(f->impact) > fabs(found->impact)))
-				found = f;
+			if (!*found || fabs(f->impact) > fabs((*found)->impact))
+				*found = f;
 		}
-	}
-	return found;
-}
+		for (size_t j = 0; j < p->gpu.works_count; j++) {
+			const struct diff_gpu_work *work = &p->gpu.works[j];
+			const struct diff_gpu_work **found = &h.kernels[work->time];
 
-/* The peak that grew most. */
-static const struct diff_memory *more_memory(const struct diff *diff)
-{
-	const struct diff_memory *found = NULL;
-	double most = 0;
-
-	for (size_t i = 0; i < diff->processes_count; i++) {
-		const struct diff_process *p = &diff->processes[i];
-
+			if (!*found || fabs(work->impact) > fabs((*found)->impact))
+				*found = work;
+		}
 		for (size_t j = 0; j < p->memory_count; j++) {
 			const struct diff_memory *m = &p->memory[j];
-			double growth = m->peak_bytes.b - m->peak_bytes.a;
 
-			if (m->verdict != DIFF_WORSE || (found && !(growth >= most)))
-				continue;
-			found = m;
-			most = growth;
+			if (m->verdict == DIFF_WORSE &&
+			    (!h.memory || growth_of(m) >= growth_of(h.memory)))
+				h.memory = m;
 		}
-	}
-	return found;
-}
-
-/* Of kernels, by the same measure. */
-static const struct diff_gpu_work *largest_kernel(const struct diff *diff,
-						  enum diff_verdict verdict)
-{
-	const struct diff_gpu_work *found = NULL;
-
-	for (size_t i = 0; i < diff->processes_count; i++) {
-		const struct diff_gpu *gpu = &diff->processes[i].gpu;
-
-		for (size_t j = 0; j < gpu->works_count; j++) {
-			const struct diff_gpu_work *work = &gpu->works[j];
-
-			if (work->time == verdict &&
-			    (!found || fabs(work->impact) > fabs(found->impact)))
-				found = work;
-		}
-	}
-	return found;
-}
-
-/* The most severe of those of one side, and how many there are. */
-static const struct finding *first_finding(const struct diff *diff, unsigned in, size_t *count)
-{
-	const struct finding *first = NULL;
-
-	*count = 0;
-	for (size_t i = 0; i < diff->processes_count; i++) {
-		const struct diff_process *p = &diff->processes[i];
-
 		for (size_t j = 0; j < p->findings_count; j++) {
-			const struct finding *finding = p->findings[j].finding;
+			unsigned in = p->findings[j].in;
+			const struct finding **found = &h.findings[in];
 
-			if (p->findings[j].in != in)
-				continue;
-			++*count;
-			if (!first || finding->severity < first->severity)
-				first = finding;
+			h.findings_count[in]++;
+			if (!*found || p->findings[j].finding->severity < (*found)->severity)
+				*found = p->findings[j].finding;
 		}
+		if (steps->time != DIFF_UNJUDGED &&
+		    (!h.steps ||
+		     fabs(diff_change(steps->avg_ns)) > fabs(diff_change(h.steps->avg_ns))))
+			h.steps = steps;
 	}
-	return first;
-}
-
-static void add_findings(struct text *into, const struct diff *diff, unsigned in)
-{
-	size_t count;
-	const struct finding *finding = first_finding(diff, in, &count);
-
-	if (!finding)
-		return;
-	text_add(into, in == DIFF_IN_A ? "Gone: " : "New: ");
-	add_finding(into, finding);
-	if (count > 1)
-		text_printf(into, " (and %zu more finding%s)", count - 1, count == 2 ? "" : "s");
-	text_add(into, ". ");
-}
-
-/* The steps whose time changed most, of processes with steps on both sides. */
-static const struct diff_steps *changed_steps(const struct diff *diff)
-{
-	const struct diff_steps *found = NULL;
-
-	for (size_t i = 0; i < diff->processes_count; i++) {
-		const struct diff_steps *s = &diff->processes[i].steps;
-
-		if (s->time == DIFF_UNJUDGED)
-			continue;
-		if (!found || fabs(diff_change(s->avg_ns)) > fabs(diff_change(found->avg_ns)))
-			found = s;
-	}
-	return found;
+	return h;
 }
 
 void diff_say_verdict(struct text *into, const struct diff *diff)
 {
-	const struct diff_function *f = largest(diff, DIFF_WORSE);
-	const struct diff_memory *m = more_memory(diff);
-	const struct diff_steps *steps = changed_steps(diff);
-	const struct diff_gpu_work *kernel = largest_kernel(diff, DIFF_WORSE);
+	struct highlights h = highlights_of(diff);
+	const struct diff_function *f = h.functions[DIFF_WORSE] ?: h.functions[DIFF_BETTER];
+	const struct diff_gpu_work *kernel = h.kernels[DIFF_WORSE] ?: h.kernels[DIFF_BETTER];
 
-	if (!f)
-		f = largest(diff, DIFF_BETTER);
-	if (!kernel)
-		kernel = largest_kernel(diff, DIFF_BETTER);
-	add_findings(into, diff, DIFF_IN_A);
-	add_findings(into, diff, DIFF_IN_B);
-	if (m) {
-		text_add(into, "The ");
-		add_peak(into, m);
+	for (unsigned in = DIFF_IN_A; in <= DIFF_IN_B; in++) {
+		size_t more = h.findings_count[in] - 1;
+
+		if (!h.findings[in])
+			continue;
+		text_add(into, in == DIFF_IN_A ? "Gone: " : "New: ");
+		add_finding(into, h.findings[in]);
+		if (more)
+			text_printf(into, " (and %zu more finding%s)", more, plural(more));
 		text_add(into, ". ");
 	}
-	if (steps) {
+	if (h.memory) {
+		text_add(into, "The ");
+		add_peak(into, h.memory);
+		text_add(into, ". ");
+	}
+	if (h.steps) {
 		text_add(into, "Steps: ");
-		add_steps(into, steps);
+		add_steps(into, h.steps);
 		text_add(into, ". ");
 	}
 	if (kernel) {
@@ -648,13 +597,12 @@ static int compose(struct comparer *c)
 static struct comparer comparer_of(struct document *document, const struct diff *diff,
 				   const struct diff_options *options)
 {
-	return (struct comparer){document,
-				 diff,
-				 options,
-				 options->top ? options->top : 20,
-				 options->top ? options->top : 8,
-				 0,
-				 BLOCK_VERDICT};
+	return (struct comparer){.document = document,
+				 .diff = diff,
+				 .options = options,
+				 .functions = options->top ? options->top : 20,
+				 .places = options->top ? options->top : 8,
+				 .verdict = BLOCK_VERDICT};
 }
 
 int diff_compose_inside(struct document *document, const struct diff *diff,

@@ -155,23 +155,6 @@ static void add_sentence(struct text *text, const char *sentence)
 	text_add(text, sentence);
 }
 
-static void compose_line_note(struct composer *c, const struct profile_process *p, unsigned has,
-			      size_t left)
-{
-	struct text text = {0};
-
-	add_intervals(&text, c->profile, p);
-	if (has & HAS_CALLS)
-		add_sentence(&text,
-			     "In calls: time of the traced calls that the line makes, exact.");
-	if (has & HAS_MEMORY)
-		add_sentence(&text, "Allocated: by the line and what it calls in other languages.");
-	if (left)
-		text_printf(&text, "%s%zu more line%s in the %s report.", text.length ? " " : "",
-			    left, left == 1 ? "" : "s", c->limits->brief ? "HTML" : "JSON");
-	document_add_any(c->document, BLOCK_NOTE, &text);
-}
-
 #define NATIVE_LIBRARIES 5
 
 /* Classes with less of it are left out. */
@@ -306,6 +289,8 @@ void compose_lines(struct composer *c, const struct profile_process *p)
 {
 	bool chart = c->limits->charts && p->samples.count;
 	size_t python = 0, native, left = 0;
+	struct text text = {0};
+	unsigned has;
 
 	for (size_t i = 0; i < p->lines_count; i++)
 		python += p->lines[i].language == PERFX_LANGUAGE_PYTHON;
@@ -327,10 +312,18 @@ void compose_lines(struct composer *c, const struct profile_process *p)
 		left += compose_line_table(c, p, PERFX_LANGUAGE_NATIVE);
 	}
 	compose_natives(c, p);
-	compose_line_note(c, p,
-			  columns_of_lines(p, PERFX_LANGUAGE_PYTHON) |
-				  columns_of_lines(p, PERFX_LANGUAGE_NATIVE),
-			  left);
+	has = columns_of_lines(p, PERFX_LANGUAGE_PYTHON) |
+	      columns_of_lines(p, PERFX_LANGUAGE_NATIVE);
+	add_intervals(&text, c->profile, p);
+	if (has & HAS_CALLS)
+		add_sentence(&text,
+			     "In calls: time of the traced calls that the line makes, exact.");
+	if (has & HAS_MEMORY)
+		add_sentence(&text, "Allocated: by the line and what it calls in other languages.");
+	if (left)
+		text_printf(&text, "%s%zu more line%s in the %s report.", text.length ? " " : "",
+			    left, plural(left), c->limits->brief ? "HTML" : "JSON");
+	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
 static void add_object(struct text *text, const char *before, const struct profile_activity *wait)
@@ -447,51 +440,40 @@ struct wait_row {
 ORDER(by_importance, struct wait_row, ASCENDING(a->idle, b->idle), DESCENDING(a->ns, b->ns),
       ASCENDING(a->wait, b->wait))
 
-/* Where the wait is added up. NULL: memory is out. */
-static struct wait_row *wait_row_of(struct wait_row *rows, size_t *count, struct map64 *rivals,
-				    const struct profile_activity *wait)
-{
-	uint32_t at =
-		wait->reason == PERFX_WAIT_RUNNABLE ? map64_get(rivals, wait->tid) : MAP64_NONE;
-
-	if (at != MAP64_NONE)
-		return &rows[at];
-	if (wait->reason == PERFX_WAIT_RUNNABLE && map64_put(rivals, wait->tid, (uint32_t)*count))
-		return NULL;
-	rows[*count].wait = wait;
-	return &rows[(*count)++];
-}
-
 /* malloc'd; NULL: memory is out. */
 static struct wait_row *make_wait_rows(const struct profile_process *p, size_t *count)
 {
-	struct wait_row *rows = calloc(p->blocked.count + 1, sizeof(*rows)), *row = rows;
+	struct wait_row *rows = calloc(p->blocked.count + 1, sizeof(*rows));
 	double idle_ns = IDLE_SHARE * (double)profile_wall_ns(p);
 	struct map64 rivals = {0}; /* tid → its row of no CPU */
 
 	*count = 0;
-	for (size_t i = 0; row && i < p->blocked.count; i++) {
+	for (size_t i = 0; rows && i < p->blocked.count; i++) {
 		const struct profile_activity *wait = &p->blocked.list[i];
+		bool runnable = wait->reason == PERFX_WAIT_RUNNABLE;
+		uint32_t at = runnable ? map64_get(&rivals, wait->tid) : MAP64_NONE;
+		struct wait_row *row = &rows[at == MAP64_NONE ? *count : at];
 
-		row = wait_row_of(rows, count, &rivals, wait);
-		if (!row)
-			break;
+		if (at == MAP64_NONE) {
+			if (runnable && map64_put(&rivals, wait->tid, (uint32_t)*count)) {
+				free(rows);
+				rows = NULL;
+				break;
+			}
+			row->wait = wait;
+			++*count;
+		}
 		row->ns += wait->ns;
 		row->count += wait->count;
-		if (wait->max_ns > row->max_ns)
-			row->max_ns = wait->max_ns;
-		row->idle = wait->reason != PERFX_WAIT_RUNNABLE && (double)wait->ns >= idle_ns;
+		row->max_ns = max_u64(row->max_ns, wait->max_ns);
+		row->idle = !runnable && (double)wait->ns >= idle_ns;
 	}
 	map64_clear(&rivals);
-	for (size_t i = 0; i < *count; i++)
-		if (rows[i].max_ns > rows[i].ns) /* it began before the time slice */
-			rows[i].max_ns = rows[i].ns;
-	if (row) {
+	for (size_t i = 0; rows && i < *count; i++) /* it may have begun before the time slice */
+		rows[i].max_ns = min_u64(rows[i].max_ns, rows[i].ns);
+	if (rows)
 		qsort(rows, *count, sizeof(*rows), by_importance);
-		return rows;
-	}
-	free(rows);
-	return NULL;
+	return rows;
 }
 
 #define RIVALS_NAMED 3

@@ -139,18 +139,6 @@ static bool knows_untraced(const struct profile_process *p)
 	return p->untraced.tid != 0;
 }
 
-static void compose_untraced(struct composer *c, const struct profile_process *p)
-{
-	if (!knows_untraced(p))
-		return;
-	document_foot(c->document);
-	if (p->untraced.running_ns)
-		compose_rest_row(c, cell_threads_share(p->untraced.running_ns, profile_wall_ns(p)),
-				 cell_ns(p->untraced.running_ns), PROFILE_RUNNING_NAME);
-	compose_rest_row(c, cell_threads_share(p->untraced.self_ns, profile_wall_ns(p)),
-			 cell_ns(p->untraced.self_ns), PROFILE_UNTRACED_NAME);
-}
-
 /* Did the overhead budget stop timing the function's calls, or seeing them? */
 static bool is_reduced(const struct profile *profile, const struct profile_row *row)
 {
@@ -199,7 +187,7 @@ static void compose_row(struct composer *c, const struct profile_process *p,
 static size_t compose_function_table(struct composer *c, const struct profile_process *p,
 				     size_t from, size_t to)
 {
-	size_t sampled_count = 0;
+	size_t sampled_count;
 	unsigned has = (p->memory_count ? HAS_MEMORY : 0) | (p->gpu.timed ? HAS_GPU : 0);
 
 	for (size_t i = 0; i < p->rows_count; i++) {
@@ -220,10 +208,17 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 			  WORDS("Module", .rank = 7, .hint = true));
 	for (size_t i = from; i < to; i++)
 		compose_row(c, p, &p->rows[i]);
-	if (from == 0) {
-		sampled_count = compose_sampled(c, p);
-		compose_untraced(c, p);
-	}
+	if (from > 0)
+		return 0;
+	sampled_count = compose_sampled(c, p);
+	if (!knows_untraced(p))
+		return sampled_count;
+	document_foot(c->document);
+	if (p->untraced.running_ns)
+		compose_rest_row(c, cell_threads_share(p->untraced.running_ns, profile_wall_ns(p)),
+				 cell_ns(p->untraced.running_ns), PROFILE_RUNNING_NAME);
+	compose_rest_row(c, cell_threads_share(p->untraced.self_ns, profile_wall_ns(p)),
+			 cell_ns(p->untraced.self_ns), PROFILE_UNTRACED_NAME);
 	return sampled_count;
 }
 
@@ -427,25 +422,10 @@ static void compose_parallel(struct composer *c, const struct profile_process *p
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* More rows, within the limit for folded tables. Returns the index after the last one. */
-static size_t compose_more(struct composer *c, const struct profile_process *p, size_t shown)
-{
-	size_t end = p->rows_count - shown < c->more_left ? p->rows_count : shown + c->more_left;
-
-	if (end == shown)
-		return shown;
-	document_printf(c->document, BLOCK_FOLD, "Functions %zu to %zu of %zu", shown + 1, end,
-			p->rows_count);
-	compose_function_table(c, p, shown, end);
-	document_say(c->document, BLOCK_UNFOLD, "");
-	c->more_left -= (unsigned)(end - shown);
-	return end;
-}
-
 void compose_functions(struct composer *c, const struct profile_process *p)
 {
 	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
-	size_t sampled_count;
+	size_t sampled_count, end;
 
 	if (c->limits->charts || c->limits->folds)
 		document_say(c->document, BLOCK_SECTION, "Functions");
@@ -453,8 +433,16 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 	compose_function_notes(c, p, sampled_count, p->rows_count - shown);
 	if (c->limits->brief)
 		return;
-	shown = compose_more(c, p, shown);
-	compose_left_out(c, p->rows_count - shown, " function", "JSON");
+	/* more rows, within the limit for folded tables */
+	end = p->rows_count - shown < c->more_left ? p->rows_count : shown + c->more_left;
+	if (end > shown) {
+		document_printf(c->document, BLOCK_FOLD, "Functions %zu to %zu of %zu", shown + 1,
+				end, p->rows_count);
+		compose_function_table(c, p, shown, end);
+		document_say(c->document, BLOCK_UNFOLD, "");
+		c->more_left -= (unsigned)(end - shown);
+	}
+	compose_left_out(c, p->rows_count - end, " function", "JSON");
 	compose_callers(c, p);
 	compose_parallel(c, p);
 }
