@@ -96,10 +96,9 @@ struct {
 } perfx_unwind_rules __weak SEC(".maps");
 
 /*
- * Rules found before, by address of code. An entry is one word, the rule's index below the rest of
- * a permutation of the address and its generation, of which the lowest bits are the entry's index:
- * it is read and written at once, so programs that interrupt each other, and other CPUs, see all
- * of it or another one.
+ * Cache of rules by code address. Address and generation are permuted to one word: its lowest bits are
+ * the index of an entry, which has the other bits above the rule's index. An entry is one word, so
+ * programs that interrupt each other, and other CPUs, read all of it or another entry.
  */
 #define UNWIND_CACHE_KEY ((1ull << PERFX_UNWIND_CACHE_BITS) - 1)
 struct {
