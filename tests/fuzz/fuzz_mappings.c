@@ -56,7 +56,7 @@ static void check_list(const struct code_pages codes[FUZZ_MAPPED_FILES],
 	if (list->count > PERFX_UNWIND_MAPPINGS_MAX)
 		abort();
 	for (size_t i = 0; i < list->count; i++) {
-		const struct perfx_unwind_mapping *mapping = &list->mappings[i];
+		const struct perfx_unwind_mapping *mapping = &list->list[i];
 		size_t first, last;
 
 		if (mapping->start < behind || mapping->end <= mapping->start ||
