@@ -31,9 +31,18 @@ struct own_metric {
 	enum own_object object;
 	const char *name;
 	enum threshold_unit unit;
-	/* From a struct profile_row or profile_memory; NULL for the process or its steps. < 0: not
-	 * known. */
-	double (*get)(const struct rules_ctx *ctx, const void *item);
+	enum {
+		METRIC_FIELD, /* a uint64_t of the object's struct */
+		METRIC_RATE,  /* the same, in a second of the wall time */
+		METRIC_TIMED, /* of the calls that were timed */
+		METRIC_TIMED_SHARE,
+		METRIC_ALLOCATED,     /* where memory is recorded */
+		METRIC_RECORDED_RATE, /* in a second of the time in which it was recorded */
+		METRIC_PHASE,	      /* of a step */
+		METRIC_MFU,
+		METRIC_CPU_SHARE,
+	} how;
+	size_t at; /* offset of the field, or enum profile_phase */
 };
 
 struct own_rule {
