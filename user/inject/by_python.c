@@ -5,6 +5,7 @@
  * where it could not.
  */
 #include "base/clock.h"
+#include "base/file.h"
 #include "cpython/remote_script.h"
 #include "inject/inject.h"
 #include "proc/maps.h"
@@ -47,25 +48,13 @@ struct folder {
 	char script[64]; /* the path, as the process sees it */
 };
 
-static int write_whole(int fd, const void *bytes, size_t size)
-{
-	for (size_t at = 0; at < size;) {
-		ssize_t done = write(fd, (const char *)bytes + at, size - at);
-
-		if (done < 0 && errno != EINTR)
-			return -errno;
-		at += done > 0 ? (size_t)done : 0;
-	}
-	return 0;
-}
-
-/* Also at an offset, what belongs there instead. */
+/* patch: replaces the bytes at its offset; NULL: nothing. */
 static int create_file(const struct folder *folder, const char *name, const void *bytes,
 		       size_t size, const char *patch, size_t patch_offset)
 {
 	int fd = openat(folder->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			0600);
-	int err = fd < 0 ? -errno : write_whole(fd, bytes, size);
+	int err = fd < 0 ? -errno : output_write(fd, bytes, size);
 
 	if (!err && patch &&
 	    pwrite(fd, patch, strlen(patch) + 1, (off_t)patch_offset) < (ssize_t)strlen(patch) + 1)
@@ -116,17 +105,6 @@ static int folder_make(struct folder *folder, pid_t pid)
 	if (folder->fd < 0)
 		return -errno;
 	return fchown(folder->fd, folder->uid, folder->gid) ? -errno : 0;
-}
-
-static int folder_fill(const struct folder *folder, const struct inject_request *request)
-{
-	char text[512];
-	int err;
-
-	snprintf(text, sizeof(text), script_text, folder->script);
-	err = create_file(folder, LIBRARY, request->image, request->image_bytes,
-			  request->socket_name, request->name_offset);
-	return err ? err : create_file(folder, SCRIPT, text, strlen(text), NULL, 0);
 }
 
 static bool has_file(const struct folder *folder, const char *name)
@@ -200,6 +178,7 @@ int inject__by_python(const struct inject_request *request, struct inject_result
 {
 	struct cpython python;
 	struct folder folder;
+	char script[512];
 	int err;
 
 	*result = (struct inject_result){.socket_fd = -1};
@@ -210,7 +189,13 @@ int inject__by_python(const struct inject_request *request, struct inject_result
 		return say(result, -ENOTSUP, "its Python has no remote debugging");
 	if (!shares_network(request->pid))
 		return say(result, -ENOTSUP, "it has a network of its own");
-	err = folder_make(&folder, request->pid) ?: folder_fill(&folder, request);
+	err = folder_make(&folder, request->pid);
+	snprintf(script, sizeof(script), script_text, folder.script);
+	if (!err)
+		err = create_file(&folder, LIBRARY, request->image, request->image_bytes,
+				  request->socket_name, request->name_offset);
+	if (!err)
+		err = create_file(&folder, SCRIPT, script, strlen(script), NULL, 0);
 	if (err)
 		say(result, err, "no file can be made in its /tmp");
 	else

@@ -158,8 +158,8 @@ static pid_t poll_stop(const struct hold *hold, int *status)
 	return waitpid(hold->tid, status, __WALL | WNOHANG);
 }
 
-/* The kernel tells of stops by SIGCHLD to the process and by waitpid; the one is the program's, the
- * other has no time-out. 0: stopped. */
+/* Polls, for waitpid has no time-out, and the SIGCHLD of a stop may be handled elsewhere in this
+ * program. 0: stopped. */
 static int wait_stop(struct hold *hold, uint64_t until_ns, int *status)
 {
 	const struct timespec pause = {.tv_nsec = POLL_NS};
@@ -217,14 +217,6 @@ static uint64_t switches_of(const struct hold *hold)
 	       status_number(hold, "\nnonvoluntary_ctxt_switches:", 10);
 }
 
-static const struct target_range *entry_at(const struct hold *hold, uint64_t rip)
-{
-	for (size_t i = 0; i < hold->entries_count; i++)
-		if (hold->target->entries[i].start == rip)
-			return &hold->target->entries[i];
-	return NULL;
-}
-
 /* Is it at an entry, by the signal that reports it? */
 static bool is_notice(struct hold *hold, int status, const struct target_range **entry)
 {
@@ -234,7 +226,10 @@ static bool is_notice(struct hold *hold, int status, const struct target_range *
 	if (!has_signal(status) || WSTOPSIG(status) != hold->target->notify_signal ||
 	    ptrace(PTRACE_GETREGS, hold->tid, NULL, &regs))
 		return false;
-	*entry = entry_at(hold, regs.rip);
+	*entry = NULL;
+	for (size_t i = 0; i < hold->entries_count; i++)
+		if (hold->target->entries[i].start == regs.rip)
+			*entry = &hold->target->entries[i];
 	/* the signal that the thread has stopped for is never given to it */
 	if (*entry)
 		waitpid(hold->tid, &taken, __WALL | WNOHANG);

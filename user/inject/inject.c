@@ -2,10 +2,10 @@
 /*
  * The order of an injection:
  *
- *   look (target.c) → a thread (hold.c) → is its stack free (stack.c) → seccomp, loader's locks →
- *   a way back on its stack (stub.c) → memfd_create, socketpair, mmap, mprotect in its place →
- *   the image and the stub into the memory file → it goes on in the stub, untraced → the stub says
- *   how dlopen ended
+ *   inspect (target.c) → a thread (hold.c) → is its stack free (stack.c) → seccomp, loader's locks
+ * → a way back on its stack (stub.c) → memfd_create, socketpair, mmap, mprotect in its place → the
+ * image and the stub into the memory file → it goes on in the stub, untraced → the stub says how
+ * dlopen ended
  *
  * Each thread is tried by a thread of ours that lives just for that: its end lets the other one go
  * without stopping it.
@@ -77,7 +77,6 @@ struct injection {
 	/* The task of our thread, and its result. */
 	pid_t tid;
 	enum wait_kind kind;
-	bool left; /* the stub has been entered */
 	int err;
 };
 
@@ -246,7 +245,7 @@ static void name_memfd(char path[STUB_PATH_BYTES], int64_t fd)
 	snprintf(path + length, STUB_PATH_BYTES - length, "%lld", (long long)fd);
 }
 
-static struct stub_data make_stub_data(const struct injection *in)
+static int write_stub(struct injection *in)
 {
 	const struct user_regs_struct *regs = &in->state.regs;
 	struct stub_data data = {
@@ -271,34 +270,21 @@ static struct stub_data make_stub_data(const struct injection *in)
 		.peer_fd = (uint64_t)in->pair_there[0],
 		.own_fd = (uint64_t)in->pair_there[1],
 	};
-	name_memfd(data.path, in->memfd_there);
-	return data;
-}
-
-static int write_stub(struct injection *in)
-{
-	struct stub_data data = make_stub_data(in);
 	size_t size;
 	const void *code = stub_code(&size);
 
+	name_memfd(data.path, in->memfd_there);
 	if (pwrite(in->memfd, code, size, (off_t)stub_at(in)) != (ssize_t)size ||
 	    pwrite(in->memfd, &data, sizeof(data), data_at(in)) != sizeof(data))
 		return say(in, -EIO, "no memory for the stub: %s", strerror(errno));
 	return 0;
 }
 
-/* The process can put another file in place of ours: its code must not run. */
-static bool has_stub_code(struct injection *in, uint64_t address)
+static int map_stub(struct injection *in)
 {
 	uint8_t there[STUB_CODE_BYTES];
 	size_t size;
 	const void *code = stub_code(&size);
-
-	return !hold__read(&in->hold, address, there, size) && !memcmp(there, code, size);
-}
-
-static int map_stub(struct injection *in)
-{
 	int64_t at = call(in, SYS_mmap, 0, STUB_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED,
 			  (uint64_t)in->memfd_there, stub_at(in));
 
@@ -306,7 +292,8 @@ static int map_stub(struct injection *in)
 		return say(in, (int)at, "its kernel allows it no code in a memory file: %s",
 			   strerror((int)-at));
 	in->mapping = (uint64_t)at;
-	if (!has_stub_code(in, in->mapping))
+	/* the process can put another file in place of ours: its code must not run */
+	if (hold__read(&in->hold, in->mapping, there, size) || memcmp(there, code, size) != 0)
 		return say(in, -EPERM, REPLACED);
 	at = call(in, SYS_mprotect, in->mapping + STUB_CODE_BYTES, STUB_BYTES - STUB_CODE_BYTES,
 		  PROT_READ | PROT_WRITE, 0, 0, 0);
@@ -346,17 +333,6 @@ static void undo(struct injection *in)
 	hold__set_regs(&in->hold, &in->state.regs);
 }
 
-static void enter_stub(struct injection *in)
-{
-	struct user_regs_struct regs = in->state.regs;
-
-	regs.rip = in->mapping;
-	regs.orig_rax = UINT64_MAX;
-	in->err = hold__set_regs(&in->hold, &regs);
-	if (!in->err)
-		in->left = true;
-}
-
 /* -EAGAIN: not now. */
 static int check_moment(struct injection *in, const char **where)
 {
@@ -388,6 +364,7 @@ static int check_moment(struct injection *in, const char **where)
  * is to go on. */
 static int try_moment(struct injection *in, const char **where)
 {
+	struct user_regs_struct stub;
 	int err = hold__state(&in->hold, &in->state);
 
 	if (err)
@@ -400,10 +377,12 @@ static int try_moment(struct injection *in, const char **where)
 	if (err)
 		return err;
 	err = prepare(in);
-	if (!err)
-		enter_stub(in);
-	if (!err)
-		err = in->err;
+	if (!err) {
+		stub = in->state.regs;
+		stub.rip = in->mapping;
+		stub.orig_rax = UINT64_MAX;
+		err = hold__set_regs(&in->hold, &stub);
+	}
 	if (err)
 		undo(in);
 	return err;
@@ -687,20 +666,6 @@ static int read_outcome(struct injection *in)
 		   *data.error ? data.error : "no reason given");
 }
 
-static bool hung_up(int fd)
-{
-	struct pollfd socket = {.fd = fd};
-
-	return poll(&socket, 1, 0) > 0 && socket.revents & POLLHUP;
-}
-
-static bool has_ended(int pidfd)
-{
-	struct pollfd process = {.fd = pidfd, .events = POLLIN};
-
-	return poll(&process, 1, 0) > 0;
-}
-
 /* pread, not a mapping: if the process shortens the file, a mapping raises SIGBUS. */
 static bool stub_is_done(const struct injection *in)
 {
@@ -715,33 +680,24 @@ static bool stub_is_done(const struct injection *in)
 static int await_stub(struct injection *in)
 {
 	uint64_t now_ns = clock_monotonic_ns(), until_ns = now_ns + DLOPEN_NS;
+	struct pollfd socket = {.fd = in->result->socket_fd};
+	struct pollfd process = {.fd = in->pidfd, .events = POLLIN};
 	bool alone = false;
 
-	if (until_ns < in->request->deadline_ns)
-		until_ns = in->request->deadline_ns;
+	until_ns = max_u64(until_ns, in->request->deadline_ns);
 	while (!stub_is_done(in)) {
 		now_ns = clock_monotonic_ns();
-		if (!alone && hung_up(in->result->socket_fd)) {
+		if (!alone && poll(&socket, 1, 0) > 0 && socket.revents & POLLHUP) {
 			alone = true;
 			until_ns = now_ns + ALONE_NS;
 		}
-		if (has_ended(in->pidfd) || (alone && now_ns > until_ns))
+		if (poll(&process, 1, 0) > 0 || (alone && now_ns > until_ns))
 			return say(in, -ESRCH, "it ended, or ran another program, meanwhile");
 		if (now_ns > until_ns)
 			return say(in, -ETIMEDOUT, "its dlopen has not returned yet");
 		usleep(100);
 	}
 	return read_outcome(in);
-}
-
-static void clear(struct injection *in)
-{
-	if (in->memfd >= 0)
-		close(in->memfd);
-	if (in->pidfd >= 0)
-		close(in->pidfd);
-	target_clear(&in->target);
-	free(in);
 }
 
 static int inject(struct injection *in)
@@ -779,7 +735,12 @@ int inject__library(const struct inject_request *request, struct inject_result *
 		close(result->socket_fd);
 		result->socket_fd = -1;
 	}
-	clear(in);
+	if (in->memfd >= 0)
+		close(in->memfd);
+	if (in->pidfd >= 0)
+		close(in->pidfd);
+	target_clear(&in->target);
+	free(in);
 	return err;
 }
 

@@ -193,31 +193,11 @@ static const struct needed {
 	{"recvmsg", SYS_recvmsg, {3}},
 };
 
-static bool lets_through(uint32_t answer)
-{
-	uint32_t action = answer & SECCOMP_RET_ACTION_FULL;
-
-	return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
-}
-
-static const struct needed *first_forbidden(const struct sock_filter *program, size_t count)
-{
-	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
-		struct seccomp_data data = {.nr = needed[i].nr, .arch = AUDIT_ARCH_X86_64};
-
-		memcpy(data.args, needed[i].args, sizeof(data.args));
-		if (!lets_through(seccomp_run(program, count, &data)))
-			return &needed[i];
-	}
-	return NULL;
-}
-
 const char *seccomp_forbids(pid_t tid, char *why, size_t why_bytes)
 {
 	static __thread struct sock_filter program[BPF_MAXINSNS];
 
 	for (long index = 0; index < FILTERS_MAX; index++) {
-		const struct needed *forbidden;
 		long count = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, NULL);
 
 		if (count < 0 && errno == ENOENT)
@@ -225,11 +205,18 @@ const char *seccomp_forbids(pid_t tid, char *why, size_t why_bytes)
 		if (count < 0 || count > BPF_MAXINSNS ||
 		    ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, program) != count)
 			return "it has a seccomp filter that this kernel does not let us read";
-		forbidden = first_forbidden(program, (size_t)count);
-		if (!forbidden)
-			continue;
-		snprintf(why, why_bytes, "its seccomp filter forbids %s", forbidden->name);
-		return why;
+		for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
+			struct seccomp_data data = {.nr = needed[i].nr, .arch = AUDIT_ARCH_X86_64};
+			uint32_t action;
+
+			memcpy(data.args, needed[i].args, sizeof(data.args));
+			action = seccomp_run(program, (size_t)count, &data) &
+				 SECCOMP_RET_ACTION_FULL;
+			if (action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG)
+				continue;
+			snprintf(why, why_bytes, "its seccomp filter forbids %s", needed[i].name);
+			return why;
+		}
 	}
 	return "it has more seccomp filters than are looked at";
 }

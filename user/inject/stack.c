@@ -243,22 +243,13 @@ static int follow(struct walk *walk, bool asleep, const char **where)
 		if (!err)
 			err = up(walk, !frame);
 		if (err == -ENOENT)
-			err = in_libc && !*where ? busy(walk, "in a system call of its own", "")
-						 : scan(walk);
-		else if (err > 0) {
-			err = 0;
-			continue;
-		}
-		return err;
+			return in_libc && !*where ? busy(walk, "in a system call of its own", "")
+						  : scan(walk);
+		if (err <= 0)
+			return err;
+		err = 0;
 	}
 	return busy(walk, "too deep in its stack", "");
-}
-
-/* glibc puts a thread's control block at the top of its stack. A stack that the program made itself
- * may be small, and have something else right below it. */
-static bool is_threads_own(const struct mapping *mapping, uint64_t tls)
-{
-	return !strcmp(mapping->path, "[stack]") || (tls >= mapping->start && tls < mapping->end);
 }
 
 int stack_check(const struct target *target, const struct stack_place *place, const char **where,
@@ -277,7 +268,10 @@ int stack_check(const struct target *target, const struct stack_place *place, co
 	*where = NULL;
 	if (!mapping || !mapping->writable)
 		return busy(&walk, "on a stack that is not known", "");
-	if (!is_threads_own(mapping, place->tls))
+	/* glibc puts a thread's control block at the top of its stack. A stack that the program
+	 * made itself may be small, and have something else right below it. */
+	if (strcmp(mapping->path, "[stack]") != 0 &&
+	    (place->tls < mapping->start || place->tls >= mapping->end))
 		return busy(&walk, "on a coroutine's stack", "");
 	walk.end = mapping->end;
 	err = follow(&walk, place->asleep, where);

@@ -8,9 +8,8 @@
 
 #include <cpuid.h>
 
-#define XSTATE_SOFTWARE_AT                                                     \
-	464 /* in the legacy area: bytes that the processor leaves to software \
-	     */
+/* Bytes that the processor leaves to software, in the legacy area. */
+#define XSTATE_SOFTWARE_AT 464
 #define XSTATE_HEADER_AT   512
 #define XSTATE_FIXED_BYTES 576 /* legacy area and header */
 #define XSTATE_TILES	   0x60000ull
@@ -52,14 +51,6 @@ struct frame {
 _Static_assert(offsetof(struct frame, r8) == 8 + 40, "uc_mcontext");
 _Static_assert(offsetof(struct frame, mask) == 8 + 40 + 256, "uc_sigmask");
 
-static uint64_t enabled_features(void)
-{
-	uint32_t low, high;
-
-	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-	return (uint64_t)high << 32 | low;
-}
-
 static size_t bytes_of_features(uint64_t features)
 {
 	uint32_t size, offset, c, d;
@@ -79,8 +70,11 @@ static size_t bytes_of_features(uint64_t features)
  * only where they are in use. */
 static uint64_t features_of(const struct thread_state *state)
 {
-	uint64_t in_use, features = enabled_features();
+	uint64_t in_use, features;
+	uint32_t low, high;
 
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	features = (uint64_t)high << 32 | low;
 	memcpy(&in_use, state->xstate + XSTATE_HEADER_AT, sizeof(in_use));
 	return in_use & XSTATE_TILES ? features : features & ~XSTATE_TILES;
 }

@@ -2,6 +2,7 @@
 #include "inject/internal.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "elf/image.h"
 #include "proc/process.h"
@@ -70,13 +71,6 @@ __attribute__((format(printf, 3, 4))) static int refuse(char why[INJECT_WHY_BYTE
 	return err;
 }
 
-static uint64_t status_hex(const char *status, const char *key)
-{
-	const char *line = strstr(status, key);
-
-	return line ? strtoull(line + strlen(key), NULL, 16) : 0;
-}
-
 static int check_state(const struct process_info *info, const char *status,
 		       char why[INJECT_WHY_BYTES])
 {
@@ -115,27 +109,6 @@ static int check_kind(const struct process_info *info, const char *status,
 	return 0;
 }
 
-/* Chooses a signal that does nothing by default and that the process does not handle: if we die, it
- * may be left with one. */
-static int choose_signal(uint64_t caught)
-{
-	static const int candidates[] = {SIGURG, SIGWINCH, SIGCHLD};
-
-	for (size_t i = 0; i < sizeof(candidates) / sizeof(*candidates); i++)
-		if (!(caught >> (candidates[i] - 1) & 1))
-			return candidates[i];
-	return 0;
-}
-
-static bool memfd_is_forbidden(void)
-{
-	char *text = NULL;
-	bool forbidden = proc_read("/proc/sys/vm/memfd_noexec", &text, 16) > 0 && *text == '2';
-
-	free(text);
-	return forbidden;
-}
-
 /* dlopen finds a memory file by its name there. A process that is about to end has no root. */
 static int check_proc(pid_t pid, char why[INJECT_WHY_BYTES])
 {
@@ -152,8 +125,13 @@ static int check_proc(pid_t pid, char why[INJECT_WHY_BYTES])
 
 static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
 {
+	/* The signal of our notices does nothing by default, and the process does not handle it: if
+	 * we die, it may be left with one. */
+	static const int candidates[] = {SIGCHLD, SIGWINCH, SIGURG}; /* the last is the best */
 	struct process_info info;
-	char *status = NULL;
+	char *status = NULL, *memfd = NULL;
+	const char *caught;
+	uint64_t handled;
 	int err = process_info(target->pid, &info);
 
 	if (!err && proc_read_pid(target->pid, "status", &status, 0) <= 0)
@@ -164,11 +142,16 @@ static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
 	}
 	err = check_state(&info, status, why) ?: check_kind(&info, status, why);
 	target->has_seccomp = keyed_number(status, "Seccomp:") == 2;
-	target->notify_signal = choose_signal(status_hex(status, "SigCgt:"));
+	caught = strstr(status, "SigCgt:");
+	handled = caught ? strtoull(caught + strlen("SigCgt:"), NULL, 16) : 0;
+	for (size_t i = 0; i < sizeof(candidates) / sizeof(*candidates); i++)
+		if (!(handled >> (candidates[i] - 1) & 1))
+			target->notify_signal = candidates[i];
 	if (!err)
 		err = check_proc(target->pid, why);
-	if (!err && memfd_is_forbidden())
+	if (!err && proc_read("/proc/sys/vm/memfd_noexec", &memfd, 16) > 0 && *memfd == '2')
 		err = refuse(why, -EPERM, "vm.memfd_noexec is 2: no code in memory files");
+	free(memfd);
 	free(status);
 	return err;
 }
@@ -209,22 +192,6 @@ static enum module_kind kind_of(const struct target_module *module,
 	return MODULE_OTHER;
 }
 
-static int add_module(struct target *target, const struct mapping *mapping,
-		      const struct inject_request *request)
-{
-	struct target_module *module;
-
-	if (GROW_BY_ONE(target->modules))
-		return -ENOMEM;
-	module = &target->modules[target->modules_count++];
-	module->start = mapping->start;
-	module->end = mapping->end;
-	module->name = base_name(mapping->path);
-	module->image = mapped_image_open(target->pid, mapping, &module->bias);
-	module->kind = kind_of(module, request);
-	return 0;
-}
-
 static int read_modules(struct target *target, const struct inject_request *request,
 			char why[INJECT_WHY_BYTES])
 {
@@ -235,9 +202,18 @@ static int read_modules(struct target *target, const struct inject_request *requ
 		return refuse(why, -ESRCH, "it has ended");
 	for (size_t i = 0; i < maps__count(target->maps); i++) {
 		const struct mapping *mapping = maps__at(target->maps, i);
+		struct target_module *module;
 
-		if (mapping->executable && mapping->inode && add_module(target, mapping, request))
+		if (!mapping->executable || !mapping->inode)
+			continue;
+		if (GROW_BY_ONE(target->modules))
 			return refuse(why, -ENOMEM, "out of memory");
+		module = &target->modules[target->modules_count++];
+		module->start = mapping->start;
+		module->end = mapping->end;
+		module->name = base_name(mapping->path);
+		module->image = mapped_image_open(target->pid, mapping, &module->bias);
+		module->kind = kind_of(module, request);
 	}
 	/* a process that is about to end has no maps */
 	return target->modules_count ? 0 : refuse(why, -ESRCH, "it has ended");
@@ -245,36 +221,19 @@ static int read_modules(struct target *target, const struct inject_request *requ
 
 const struct target_module *target_module(const struct target *target, uint64_t address)
 {
-	size_t low = 0, high = target->modules_count;
+	size_t at = PARTITION_POINT(i, target->modules_count, target->modules[i].end <= address);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (target->modules[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == target->modules_count || target->modules[low].start > address)
-		return NULL;
-	return &target->modules[low];
+	return at < target->modules_count && target->modules[at].start <= address
+		       ? &target->modules[at]
+		       : NULL;
 }
 
 static const struct target_module *module_with(const struct target *target, const char *soname)
 {
-	for (size_t i = 0; i < target->modules_count; i++)
-		if (target->modules[i].image &&
-		    !strcmp(image__soname(target->modules[i].image), soname))
-			return &target->modules[i];
+	FOR_EACH (module, target->modules)
+		if (module->image && !strcmp(image__soname(module->image), soname))
+			return module;
 	return NULL;
-}
-
-static bool has_musl(const struct target *target)
-{
-	for (size_t i = 0; i < maps__count(target->maps); i++)
-		if (strstr(maps__at(target->maps, i)->path, "musl"))
-			return true;
-	return false;
 }
 
 /* 0: it exports none. */
@@ -283,16 +242,6 @@ static uint64_t exported(const struct target_module *module, const char *name, u
 	if (!module || !module->image)
 		return 0;
 	return mapped_symbol(module->image, module->bias, name, size);
-}
-
-static int add_range(struct target_range **ranges, size_t *count, size_t *capacity, uint64_t start,
-		     uint64_t size, const char *name)
-{
-	if (grow_array(ranges, capacity, *count + 1, sizeof(**ranges)))
-		return -ENOMEM;
-	(*ranges)[(*count)++] =
-		(struct target_range){.start = start, .end = start + size, .name = name};
-	return 0;
 }
 
 static const char *listed(const char *const *list, const char *name)
@@ -318,42 +267,13 @@ static int add_libc_function(const struct symbol *symbol, void *ctx)
 {
 	struct libc_ranges *libc = ctx;
 	struct target *target = libc->target;
-	uint64_t start = libc->module->bias + symbol->vaddr;
+	uint64_t start = libc->module->bias + symbol->vaddr, end = start + symbol->size;
 	const char *busy = listed(busy_functions, symbol->name);
 	const char *sleeps = listed(sleep_functions, symbol->name);
-	int err = 0;
 
-	if (busy)
-		err = add_range(&target->busy, &target->busy_count, &target->busy_capacity, start,
-				symbol->size, busy);
-	if (sleeps && !err)
-		err = add_range(&target->sleeps, &target->sleeps_count, &target->sleeps_capacity,
-				start, symbol->size, sleeps);
-	return err;
-}
-
-/* All versions of each: pthread_cond_timedwait is two functions. */
-static int add_libc_ranges(struct target *target, const struct target_module *module)
-{
-	struct libc_ranges libc = {target, module};
-
-	image__narrow(module->image, wants_range, NULL);
-	return image__each_function(module->image, add_libc_function, &libc);
-}
-
-/* The program itself, or a library, may have an allocator, too. */
-static int add_other_ranges(struct target *target, const struct target_module *module)
-{
-	int err = 0;
-
-	for (const char *const *name = busy_functions; *name && !err; name++) {
-		uint64_t size = 0, start = exported(module, *name, &size);
-
-		if (start)
-			err = add_range(&target->busy, &target->busy_count, &target->busy_capacity,
-					start, size, *name);
-	}
-	return err;
+	if (busy && LIST_ADD(target->busy, (struct target_range){start, end, busy}))
+		return -ENOMEM;
+	return sleeps ? LIST_ADD(target->sleeps, (struct target_range){start, end, sleeps}) : 0;
 }
 
 static int add_ranges(struct target *target)
@@ -362,11 +282,25 @@ static int add_ranges(struct target *target)
 
 	for (size_t i = 0; i < target->modules_count && !err; i++) {
 		const struct target_module *module = &target->modules[i];
+		struct libc_ranges libc = {target, module};
 
-		if (module->image && module->kind == MODULE_LIBC)
-			err = add_libc_ranges(target, module);
-		else if (module->image && module->kind == MODULE_OTHER)
-			err = add_other_ranges(target, module);
+		if (!module->image)
+			continue;
+		if (module->kind == MODULE_LIBC) {
+			/* all versions of each: pthread_cond_timedwait is two functions */
+			image__narrow(module->image, wants_range, NULL);
+			err = image__each_function(module->image, add_libc_function, &libc);
+			continue;
+		}
+		/* the program itself, or a library, may have an allocator, too */
+		for (const char *const *name = busy_functions;
+		     module->kind == MODULE_OTHER && *name && !err; name++) {
+			uint64_t size = 0, start = exported(module, *name, &size);
+
+			if (start)
+				err = LIST_ADD(target->busy,
+					       (struct target_range){start, start + size, *name});
+		}
 	}
 	return err;
 }
@@ -459,8 +393,9 @@ static int find_functions(struct target *target, char why[INJECT_WHY_BYTES])
 	for (size_t i = 0; i < target->modules_count && !loader; i++)
 		if (target->modules[i].kind == MODULE_LOADER)
 			loader = &target->modules[i];
-	if (!libc && has_musl(target))
-		return refuse(why, -ENOTSUP, "its C library is musl, not glibc");
+	for (size_t i = 0; !libc && i < maps__count(target->maps); i++)
+		if (strstr(maps__at(target->maps, i)->path, "musl"))
+			return refuse(why, -ENOTSUP, "its C library is musl, not glibc");
 	if (!loader)
 		return refuse(why, -ENOTSUP, "it is a static program: it has no dlopen");
 	if (!libc)
@@ -495,8 +430,8 @@ int target_inspect(struct target *target, const struct inject_request *request,
 
 void target_clear(struct target *target)
 {
-	for (size_t i = 0; i < target->modules_count; i++)
-		image__free(target->modules[i].image);
+	FOR_EACH (module, target->modules)
+		image__free(module->image);
 	free(target->modules);
 	free(target->busy);
 	free(target->sleeps);
