@@ -334,21 +334,6 @@ static void link_closer__hold(struct link_closer *closer, bool held)
 	pthread_mutex_unlock(&closer->lock);
 }
 
-static void link_closer__free(struct link_closer *closer)
-{
-	if (!closer)
-		return;
-	pthread_mutex_lock(&closer->lock);
-	closer->ends = true;
-	pthread_cond_broadcast(&closer->changed);
-	pthread_mutex_unlock(&closer->lock);
-	pthread_join(closer->thread, NULL);
-	pthread_cond_destroy(&closer->changed);
-	pthread_mutex_destroy(&closer->lock);
-	free(closer->waiting);
-	free(closer);
-}
-
 void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -431,18 +416,6 @@ static int keep_link(struct links *links, struct link link, const struct link_ta
 /* Descriptors left for files of /proc, ELF files and captures. */
 #define DESCRIPTORS_KEPT 64
 
-static bool has_descriptors(int any_fd)
-{
-	int lowest = fcntl(any_fd, F_DUPFD_CLOEXEC, 0);
-	struct rlimit limit;
-
-	if (lowest < 0)
-		return false;
-	close(lowest);
-	return getrlimit(RLIMIT_NOFILE, &limit) ||
-	       (rlim_t)lowest + DESCRIPTORS_KEPT < limit.rlim_cur;
-}
-
 /* How a set of points is attached: by which program and link. */
 struct attach_way {
 	enum perfx_link kind;
@@ -467,8 +440,14 @@ static int make_link(struct links *links, const struct attach_way *way,
 					     .pid = way->pid,
 					     .at_return = way->at_return,
 					     .points = points};
+	int lowest = fcntl(way->file_fd, F_DUPFD_CLOEXEC, 0);
+	struct rlimit limit;
 
-	if (!has_descriptors(way->file_fd))
+	if (lowest < 0)
+		return -EMFILE;
+	close(lowest);
+	if (!getrlimit(RLIMIT_NOFILE, &limit) &&
+	    (rlim_t)lowest + DESCRIPTORS_KEPT >= limit.rlim_cur)
 		return -EMFILE;
 	switch (way->kind) {
 	case PERFX_LINK_SESSION:
@@ -771,13 +750,25 @@ bool links__end(struct links *links, uint32_t kept_from)
 
 void links__free(struct links *links)
 {
+	struct link_closer *closer = links ? links->closer : NULL;
+
 	if (!links)
 		return;
 	if (closes_in_series(links->options.hit_link))
 		links__end(links, 0);
 	else
 		detach(links, ALL, 0);
-	link_closer__free(links->closer);
+	if (closer) {
+		pthread_mutex_lock(&closer->lock);
+		closer->ends = true;
+		pthread_cond_broadcast(&closer->changed);
+		pthread_mutex_unlock(&closer->lock);
+		pthread_join(closer->thread, NULL);
+		pthread_cond_destroy(&closer->changed);
+		pthread_mutex_destroy(&closer->lock);
+		free(closer->waiting);
+		free(closer);
+	}
 	perf_events__free(links->events);
 	free(links->kept);
 	free(links);

@@ -289,8 +289,7 @@ static void note_failure(struct probes *probes, size_t module, pid_t pid, size_t
 
 void probes__skip_failed(struct probes *probes)
 {
-	for (size_t i = 0; i < probes->failures_count; i++) {
-		const struct failure *failure = &probes->failures[i];
+	FOR_EACH (failure, probes->failures) {
 		const char *base = probes->plan->modules[failure->module].base;
 		size_t named = sizeof(failure->pids) / sizeof(*failure->pids);
 		struct text text = {0};
@@ -427,9 +426,9 @@ void probes__want_workers(struct probes *probes)
 
 static struct attached_process *find_process(const struct attachment *attachment, uint32_t born)
 {
-	for (size_t i = 0; i < attachment->processes_count; i++)
-		if (attachment->processes[i].born == born)
-			return &attachment->processes[i];
+	FOR_EACH (process, attachment->processes)
+		if (process->born == born)
+			return process;
 	return NULL;
 }
 
@@ -537,8 +536,8 @@ void probes_reattach_module(struct probes *probes, size_t module)
 
 	if (attachment.all_processes)
 		attach_functions(probes, module, &for_all_processes, true);
-	for (size_t i = 0; i < attachment.processes_count; i++)
-		attach_functions(probes, module, &attachment.processes[i], true);
+	FOR_EACH (process, attachment.processes)
+		attach_functions(probes, module, process, true);
 	FOR_EACH_PLACED(i, probes, module)
 	probes->placed[i].stale = false;
 }

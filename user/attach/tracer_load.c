@@ -23,13 +23,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static size_t page_round(size_t bytes)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	return (bytes + page - 1) / page * page;
-}
-
 static size_t ring_round(size_t bytes)
 {
 	size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -436,7 +429,8 @@ static int load_features(struct tracer *tracer, const struct tracer_options *opt
 static void *map_table(struct tracer *tracer, struct bpf_map *map, size_t count, size_t item_bytes,
 		       int protection)
 {
-	size_t bytes = page_round(count * item_bytes);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (count * item_bytes + page - 1) / page * page;
 	void *table = tracer_map_table(map, bytes, protection);
 
 	if (table)

@@ -247,14 +247,9 @@ static int new_set(const struct mapping_list *list)
 	return err ? err : fd;
 }
 
-/* A free slot keeps its map until the slot's next process replaces it, because the kernel waits for
- * a grace period, some 20 ms, whenever an inner map is put into a slot or removed. */
-static void release_slot(struct unwind_tables *tables, uint32_t slot)
-{
-	tables->unmapped |= slot != UNWIND_SLOT_NONE;
-}
-
-/* A process uses a slot from now on; the programs do not find its earlier slot any more. */
+/* A process uses a slot from now on; the programs do not find its earlier slot any more. A free
+ * slot keeps its map until its next process replaces it, because the kernel waits for a grace
+ * period, some 20 ms, whenever an inner map is put into a slot or removed. */
 static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint32_t unused)
 {
 	struct perfx_unwind_process value = unwind_sets__process(tables->sets, slot);
@@ -265,7 +260,7 @@ static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint
 		err = -errno;
 		say_full(tables, "no place for a process");
 	}
-	release_slot(tables, unused);
+	tables->unmapped |= unused != UNWIND_SLOT_NONE;
 	return err;
 }
 
@@ -309,7 +304,7 @@ static void use_slots(struct unwind_tables *tables)
 		close(unpublished->fd);
 		/* it may have been mapped once more since, or have ended: then the slot is empty */
 		if (unwind_sets__slot(tables->sets, unpublished->pid) != unpublished->slot)
-			release_slot(tables, unpublished->unused);
+			tables->unmapped |= unpublished->unused != UNWIND_SLOT_NONE;
 		else if (!tables->publication.err)
 			use_slot(tables, unpublished->pid, unpublished->slot, unpublished->unused);
 	}
@@ -468,7 +463,7 @@ void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 	if (!tables)
 		return;
 	end_publication(tables);
-	release_slot(tables, unwind_sets__forget(tables->sets, pid));
+	tables->unmapped |= unwind_sets__forget(tables->sets, pid) != UNWIND_SLOT_NONE;
 }
 
 /* Requests are served for so long at a time: in the first tenth of a second there are many, and the

@@ -207,12 +207,14 @@ static void name_batch(struct batch *batch)
 				     batch->kernels[i]->address, batch->module);
 }
 
-/* All that have no name yet, by file; those without one last. NULL: out of memory. */
-static struct kernel **gather(struct gpu_work *work, size_t count)
+void gpu_work__name(struct gpu_work *work)
 {
-	struct kernel **kernels = calloc(count, sizeof(*kernels));
+	size_t count = work->kernels_count - work->named_count, end;
+	struct kernel **kernels = count ? calloc(count, sizeof(*kernels)) : NULL;
 
-	for (size_t i = 0; kernels && i < count; i++) {
+	if (!kernels)
+		return;
+	for (size_t i = 0; i < count; i++) {
 		struct kernel *kernel = &work->kernels[work->named_count + i];
 
 		if (!kernel->is_located)
@@ -221,18 +223,8 @@ static struct kernel **gather(struct gpu_work *work, size_t count)
 					       kernel->address, &kernel->place);
 		kernels[i] = kernel;
 	}
-	if (kernels)
-		qsort(kernels, count, sizeof(*kernels), compare_places);
-	return kernels;
-}
-
-void gpu_work__name(struct gpu_work *work)
-{
-	size_t count = work->kernels_count - work->named_count, end;
-	struct kernel **kernels = count ? gather(work, count) : NULL;
-
-	if (!kernels)
-		return;
+	/* by file; those without one last */
+	qsort(kernels, count, sizeof(*kernels), compare_places);
 	for (size_t i = 0; i < count; i = end) {
 		struct batch batch = {.work = work, .kernels = kernels + i};
 

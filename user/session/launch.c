@@ -192,18 +192,6 @@ static bool prepare_gpu(struct inject *inject, char *const *environment, const c
 	return true;
 }
 
-/* environment: the program's; NULL: this process's. Keeps variables that the user has set, with a
- * message. False after a message: a required library is missing. */
-static bool prepare_inject(struct inject *inject, char *const *environment,
-			   const struct launch_options *options)
-{
-	if (options->nvtx)
-		prepare_nvtx(inject, environment);
-	if (options->gpu_socket && !prepare_gpu(inject, environment, options->gpu_socket))
-		return false;
-	return !options->python_functions || prepare_python(inject, environment);
-}
-
 struct launch {
 	pid_t pid;
 	bool held;  /* stopped under ptrace */
@@ -441,6 +429,7 @@ static void say_failure(const struct failure *failure, const char *program)
 static bool start_child(struct launch *launch, char *const *argv,
 			const struct launch_options *options, int *exit_code)
 {
+	struct inject *inject = &launch->inject;
 	char **environment = NULL;
 	struct failure failure;
 	int failure_pipe[2];
@@ -451,7 +440,11 @@ static bool start_child(struct launch *launch, char *const *argv,
 	/* here, where the parent is sudo or the shell */
 	if (options->as_caller && caller_ids(&uid, &gid))
 		environment = caller_environment();
-	failed = !prepare_inject(&launch->inject, environment, options);
+	/* variables that the user has set are kept, with a message */
+	if (options->nvtx)
+		prepare_nvtx(inject, environment);
+	failed = (options->gpu_socket && !prepare_gpu(inject, environment, options->gpu_socket)) ||
+		 (options->python_functions && !prepare_python(inject, environment));
 	if (!failed && pipe2(failure_pipe, O_CLOEXEC)) {
 		failed = true;
 		msg_say("%s: cannot be started: %s", argv[0], strerror(errno));
