@@ -93,10 +93,11 @@ static struct xla_cost read_cost(struct operations *operations,
 	if (!operations->recording->plan->options.cost_model)
 		return cost;
 	xla_thunk_cost(&memory, object->key.address, object->operation, &cost);
-	if (operations->unreadable)
-		return cost.state == PERFX_COST_COUNTED
-			       ? (struct xla_cost){.state = PERFX_COST_UNREAD}
-			       : cost;
+	if (operations->unreadable) {
+		if (cost.state == PERFX_COST_COUNTED)
+			cost = (struct xla_cost){.state = PERFX_COST_UNREAD};
+		return cost;
+	}
 	if (cost.state == PERFX_COST_COUNTED)
 		operations->any_counted = true;
 	if (cost.state != PERFX_COST_UNREAD || operations->any_counted)

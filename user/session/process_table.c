@@ -240,10 +240,10 @@ static void describe_place(struct process_table *table, struct process *proc)
 	place_read_claims(proc->pid, place);
 	for (unsigned part = 1; part < PERFX_PLACES; part++) {
 		struct perfx_place record = {.process = proc->process, .part = (uint8_t)part};
+		const char *name = place->of[part];
 
-		if (place->of[part])
-			SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PLACE, record,
-				  place->of[part]);
+		if (name)
+			SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PLACE, record, name);
 	}
 }
 
