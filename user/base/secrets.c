@@ -271,17 +271,13 @@ static bool is_reference(const char *value, size_t length)
 	       (isalpha((unsigned char)value[1]) || strchr("_{(", value[1]));
 }
 
-static bool in_braces(const struct argument *argument, const char *key)
-{
-	return memchr(argument->begin, '{', (size_t)(key - argument->begin)) != NULL;
-}
-
 /* The end of the value that begins at `value` and belongs to the key at `key`. A header's value,
  * "Authorization: Bearer x", may contain blanks, and so may a value that is the whole argument. */
 static char *end_of_value(const struct argument *argument, char *key, char separator, char *value)
 {
 	char around = key > argument->begin && is_quote(key[-1]) ? key[-1] : 0;
-	bool is_header = separator == ':' && !in_braces(argument, key);
+	bool is_header = separator == ':' &&
+			 memchr(argument->begin, '{', (size_t)(key - argument->begin)) == NULL;
 
 	if (around)
 		return closing_quote(value, around);
@@ -808,16 +804,6 @@ static char *scan_word(struct scan *scan, bool is_script, char *word, char *end)
 	return end;
 }
 
-static char *end_of_word(char *word)
-{
-	char *end = word;
-
-	for (; *end && !isspace((unsigned char)*end); end++)
-		if (is_quote(*end) && *closing_quote(end + 1, *end))
-			end = closing_quote(end + 1, *end);
-	return end;
-}
-
 /* Scans the words of a script, each without the quotes around it. */
 static void scan_script(char *script)
 {
@@ -830,7 +816,10 @@ static void scan_script(char *script)
 		p += strspn(p, " \t\n");
 		if (!*p)
 			return;
-		end = end_of_word(p);
+		end = p;
+		for (; *end && !isspace((unsigned char)*end); end++)
+			if (is_quote(*end) && *closing_quote(end + 1, *end))
+				end = closing_quote(end + 1, *end);
 		is_quoted = is_quote(*p) && closing_quote(p + 1, *p) == end - 1;
 		p = scan_word(&scan, true, p + is_quoted, end - is_quoted) + is_quoted;
 	}

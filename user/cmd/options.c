@@ -71,17 +71,6 @@ static void find_nearest(char name[32], const char *word, const char *(*at)(size
 	text_clear(&near);
 }
 
-/* Adds the options that begin with the word: "--step-range, --steps" for --ste. */
-static void add_options_with_prefix(struct text *names, const char *word)
-{
-	size_t length = strcspn(word, "=");
-
-	for (size_t i = 0; length && i < option_rows_count; i++)
-		if (!strncmp(option_rows[i].name, word, length))
-			text_printf(names, "%s--%s", names->length ? ", " : "",
-				    option_rows[i].name);
-}
-
 static void say_unknown_option(const struct options *options, const char *word)
 {
 	const struct verb_row *verb = verb_row_of(options->verb);
@@ -91,8 +80,15 @@ static void say_unknown_option(const struct options *options, const char *word)
 
 	snprintf(written, sizeof(written), "%.*s", (int)strcspn(name, "="), name);
 	find_nearest(nearest, written, option_name_at);
-	if (begins_with(word, "--"))
-		add_options_with_prefix(&beginning, name);
+	if (begins_with(word, "--")) {
+		/* the options that begin with the word: "--step-range, --steps" for --ste */
+		size_t length = strcspn(name, "=");
+
+		for (size_t i = 0; length && i < option_rows_count; i++)
+			if (!strncmp(option_rows[i].name, name, length))
+				text_printf(&beginning, "%s--%s", beginning.length ? ", " : "",
+					    option_rows[i].name);
+	}
 	if (beginning.length)
 		msg_say("'%s' can be %s: write out one of them", word, text_peek(&beginning));
 	else if (*nearest && strlen(name) > 1)

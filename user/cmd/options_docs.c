@@ -107,26 +107,21 @@ static void print_options(enum verb verb)
 	}
 }
 
-static void print_verbs(void)
-{
-	puts("Usage: perfx-trace -p PID|NAME [OPTIONS]\n"
-	     "       perfx-trace VERB ...\n\n"
-	     "Verbs; perfx-trace VERB --help lists the options of one");
-	for (size_t i = 0; i < verb_rows_count; i++) {
-		char *text = verb_text(&verb_rows[i], verb_rows[i].help);
-
-		print_wrapped((size_t)printf("  %s", verb_rows[i].name), VERB_COLUMN,
-			      text ? text : "");
-		free(text);
-	}
-}
-
 void options_help(enum verb verb)
 {
 	const struct verb_row *row = verb_row_of(verb);
 
 	if (!row || row == verb_rows || verb == VERB_HELP) {
-		print_verbs();
+		puts("Usage: perfx-trace -p PID|NAME [OPTIONS]\n"
+		     "       perfx-trace VERB ...\n\n"
+		     "Verbs; perfx-trace VERB --help lists the options of one");
+		for (size_t i = 0; i < verb_rows_count; i++) {
+			char *text = verb_text(&verb_rows[i], verb_rows[i].help);
+
+			print_wrapped((size_t)printf("  %s", verb_rows[i].name), VERB_COLUMN,
+				      text ? text : "");
+			free(text);
+		}
 		print_options(verb_rows->verb);
 	} else {
 		char *text = verb_text(row, row->help);

@@ -52,12 +52,19 @@ bool option_choice(const struct option_row *row, size_t index, char *word, size_
 	return start != NULL;
 }
 
-/* "session|multi|perf" as "session, multi or perf". */
-static int bad_choice(const struct option_row *row, const char *value)
+/* The place of value among the choices; -1 after a message. */
+static int choice_of(const struct option_row *row, const char *value)
 {
-	const char *last = strrchr(row->arg, '|');
-	struct text want = {0};
+	char word[32];
+	const char *last;
+	struct text want;
 
+	for (size_t i = 0; option_choice(row, i, word, sizeof(word)); i++)
+		if (!strcmp(word, value))
+			return (int)i;
+	/* "session|multi|perf" as "session, multi or perf". */
+	last = strrchr(row->arg, '|');
+	want = (struct text){0};
 	for (const char *c = row->arg; *c; c++)
 		if (*c == '|')
 			text_add(&want, c == last ? " or " : ", ");
@@ -66,17 +73,6 @@ static int bad_choice(const struct option_row *row, const char *value)
 	bad(row, value, text_peek(&want));
 	text_clear(&want);
 	return -1;
-}
-
-/* The place of value among the choices; -1 after a message. */
-static int choice_of(const struct option_row *row, const char *value)
-{
-	char word[32];
-
-	for (size_t i = 0; option_choice(row, i, word, sizeof(word)); i++)
-		if (!strcmp(word, value))
-			return (int)i;
-	return bad_choice(row, value);
 }
 
 int set_choice(const struct option_row *row, struct options *options, char *value)

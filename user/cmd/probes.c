@@ -431,19 +431,6 @@ static void print_memory(const struct plan *plan, const struct calibration *cali
 		print_level(plan, &levels[i], i == 1 && !plan->has_framework, calibration);
 }
 
-static void print_skipped(const struct plan *plan)
-{
-	for (size_t i = 0; i < plan->skipped.count; i++) {
-		const struct skipped *skipped = &plan->skipped.items[i];
-
-		fputs("not attached: ", stdout);
-		print_name(skipped->name);
-		if (skipped->count > 1)
-			printf(" and %u more", skipped->count - 1);
-		printf(": %s\n", skipped->reason);
-	}
-}
-
 static int scan(struct plan *plan, const pid_t *pids, size_t count, size_t functions_max)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -502,7 +489,15 @@ int cmd_probes(const struct options *options)
 		print_plan(plan, options, &calibration, &links);
 		if (options->memory != MEMORY_OFF)
 			print_memory(plan, &calibration, pids, count);
-		print_skipped(plan);
+		for (size_t i = 0; i < plan->skipped.count; i++) {
+			const struct skipped *skipped = &plan->skipped.items[i];
+
+			fputs("not attached: ", stdout);
+			print_name(skipped->name);
+			if (skipped->count > 1)
+				printf(" and %u more", skipped->count - 1);
+			printf(": %s\n", skipped->reason);
+		}
 	}
 	if (!code && count)
 		code = say_unmatched(plan, options, pids[0]);

@@ -73,26 +73,24 @@ void replay_say_unreadable(const char *path, int err, const char *needed)
 	}
 }
 
-static void say_damage(const char *path, const struct capture_damage *damage)
-{
-	char size[UNITS_MAX];
-
-	format_bytes(size, damage->bytes);
-	if (damage->bytes)
-		msg_say("%s: %s in %" PRIu64 " %s damaged or cut off, and missing here", path, size,
-			damage->places, damage->places == 1 ? "place is" : "places are");
-	if (damage->strange_blocks)
-		msg_say("%s: %" PRIu64 " blocks of kinds unknown to this version were skipped",
-			path, damage->strange_blocks);
-}
-
 static int replay(const struct capture_source *source, struct pipeline *pipeline, bool damage_too)
 {
 	struct capture_damage damage = {0};
 	int err = capture_source_replay(source, pipeline, &damage);
 
-	if (!err && damage_too)
-		say_damage(source->path, &damage);
+	if (!err && damage_too) {
+		char size[UNITS_MAX];
+
+		format_bytes(size, damage.bytes);
+		if (damage.bytes)
+			msg_say("%s: %s in %" PRIu64 " %s damaged or cut off, and missing here",
+				source->path, size, damage.places,
+				damage.places == 1 ? "place is" : "places are");
+		if (damage.strange_blocks)
+			msg_say("%s: %" PRIu64
+				" blocks of kinds unknown to this version were skipped",
+				source->path, damage.strange_blocks);
+	}
 	return err;
 }
 

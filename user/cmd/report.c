@@ -245,25 +245,11 @@ static int write_out(struct report_target *target, const struct report_options *
 	return EXIT_FAILED;
 }
 
-/* "--fail-on high: DataBound of python3 (pid 42): waiting … (and 2 more)" */
-static void say_failed(const struct finding *first, size_t count, enum finding_severity severity)
-{
-	struct text line = {0};
-
-	text_printf(&line, "--fail-on %s: %s of ", finding_severity_name(severity), first->kind);
-	escape_unmarked(&line, first->subject);
-	text_add(&line, ": ");
-	escape_unmarked(&line, first->evidence);
-	if (count > 1)
-		text_printf(&line, " (and %zu more)", count - 1);
-	msg_say("%s", text_peek(&line));
-	text_clear(&line);
-}
-
 static int check_findings(const struct analysis *analysis, enum finding_severity severity)
 {
 	const struct finding *first = NULL;
 	size_t count = 0;
+	struct text line;
 
 	for (size_t i = 0; i < analysis->processes_count; i++) {
 		const struct process_analysis *process = &analysis->processes[i];
@@ -280,7 +266,16 @@ static int check_findings(const struct analysis *analysis, enum finding_severity
 	}
 	if (!first)
 		return EXIT_OK;
-	say_failed(first, count, severity);
+	/* "--fail-on high: DataBound of python3 (pid 42): waiting … (and 2 more)" */
+	line = (struct text){0};
+	text_printf(&line, "--fail-on %s: %s of ", finding_severity_name(severity), first->kind);
+	escape_unmarked(&line, first->subject);
+	text_add(&line, ": ");
+	escape_unmarked(&line, first->evidence);
+	if (count > 1)
+		text_printf(&line, " (and %zu more)", count - 1);
+	msg_say("%s", text_peek(&line));
+	text_clear(&line);
 	return EXIT_FINDINGS;
 }
 

@@ -160,20 +160,6 @@ static int put_step(struct chrome *c, const struct export_step *step)
 		   : put_complete(c, name, pid, tid, step->from_ns, step->to_ns - step->from_ns);
 }
 
-static int put_instant(struct chrome *c, const struct perfx_span *span)
-{
-	const char *name = name_of(c, span->function);
-
-	if (!name)
-		return -ENOMEM;
-	begin_event(c);
-	fprintf(c->export->out, "{\"ph\": \"i\", \"s\": \"t\", %s, \"pid\": %u, \"tid\": %u", name,
-		pid_of(c, span->process), span->tid);
-	put_us(c->export->out, "ts", profile_since_start(c->export->profile, span->start_ns));
-	fputc('}', c->export->out);
-	return export_error(c->export->out);
-}
-
 static int on_span(void *ctx, const struct event *event)
 {
 	const struct perfx_span *span = &event->span;
@@ -187,8 +173,20 @@ static int on_span(void *ctx, const struct event *event)
 		err = put_step(c, &step);
 	if (err)
 		return err;
-	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED))
-		return put_instant(c, span);
+	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)) {
+		const char *name = name_of(c, span->function);
+
+		if (!name)
+			return -ENOMEM;
+		begin_event(c);
+		fprintf(c->export->out,
+			"{\"ph\": \"i\", \"s\": \"t\", %s, \"pid\": %u, \"tid\": %u", name,
+			pid_of(c, span->process), span->tid);
+		put_us(c->export->out, "ts",
+		       profile_since_start(c->export->profile, span->start_ns));
+		fputc('}', c->export->out);
+		return export_error(c->export->out);
+	}
 	return nesting__add(c->nesting, span);
 }
 

@@ -823,17 +823,6 @@ static int on_gpu(void *ctx, const struct event *event)
 	return event->kind == PERFX_KIND_GPU_ACTIVITY ? put_activity(ctx, &event->gpu_activity) : 0;
 }
 
-static int put_streams(struct perfetto *p)
-{
-	int err;
-
-	p->streams = nesting__new(&(struct nesting_output){on_stream_begin, on_stream_end, p});
-	err = p->streams ? p->export->read(p->export->capture, on_gpu, p) : -ENOMEM;
-	err = err ?: nesting__flush(p->streams);
-	nesting__free(p->streams);
-	return err;
-}
-
 static int put_process_tracks(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
@@ -878,8 +867,13 @@ static int put_all(struct perfetto *p)
 	if (!err && export->has_samples)
 		err = perfetto_stacks_make(&p->stacks, export->profile)
 			      ?: export->read(export->capture, on_sample, p);
-	if (!err && export->has_gpu)
-		err = put_streams(p);
+	if (!err && export->has_gpu) {
+		p->streams =
+			nesting__new(&(struct nesting_output){on_stream_begin, on_stream_end, p});
+		err = p->streams ? p->export->read(p->export->capture, on_gpu, p) : -ENOMEM;
+		err = err ?: nesting__flush(p->streams);
+		nesting__free(p->streams);
+	}
 	if (!err && export->has_values)
 		err = value_tracks_make(&p->values, export->profile)
 			      ?: export->read(export->capture, on_value, p);

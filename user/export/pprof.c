@@ -94,19 +94,6 @@ static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 	return false;
 }
 
-static void add_sample_types(struct pprof *p)
-{
-	if (export_has(p->export, EXPORT_OF_CPU)) {
-		p->cpu_value = p->values_count + 1;
-		add_type(p, "samples", "count");
-		add_type(p, "cpu", "nanoseconds");
-	}
-	if (export_has(p->export, EXPORT_OF_OFF_CPU)) {
-		p->off_cpu_value = p->values_count + 1;
-		add_type(p, "off_cpu", "nanoseconds");
-	}
-}
-
 static const char *default_type(const struct pprof *p)
 {
 	const enum export_of of = p->export->of;
@@ -134,8 +121,17 @@ static void add_types(struct pprof *p)
 		p->step_value = p->values_count + 1;
 		add_type(p, "step_time", "nanoseconds");
 	}
-	if (of != EXPORT_OF_ALL || export_any_samples(profile))
-		add_sample_types(p);
+	if (of != EXPORT_OF_ALL || export_any_samples(profile)) {
+		if (export_has(p->export, EXPORT_OF_CPU)) {
+			p->cpu_value = p->values_count + 1;
+			add_type(p, "samples", "count");
+			add_type(p, "cpu", "nanoseconds");
+		}
+		if (export_has(p->export, EXPORT_OF_OFF_CPU)) {
+			p->off_cpu_value = p->values_count + 1;
+			add_type(p, "off_cpu", "nanoseconds");
+		}
+	}
 	wire_integer(&p->out, PROFILE_TIME, profile->start_unix_ns);
 	wire_integer(&p->out, PROFILE_DURATION, profile->duration_ns);
 	wire_integer(&p->out, PROFILE_DEFAULT_TYPE, add_string(p, default_type(p)));
