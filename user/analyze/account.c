@@ -109,17 +109,6 @@ static void settle(const struct thread_making *t, struct account *account, struc
 			account->ns[k] += k == ACCOUNT_RUNNABLE ? 0 : waits->ns[i][k];
 }
 
-/* The time that is in no class goes to UNKNOWN. */
-static void close_account(struct account *account)
-{
-	uint64_t known_ns = 0;
-
-	for (size_t k = 0; k < ACCOUNT_UNKNOWN; k++)
-		known_ns += account->ns[k];
-	account->ns[ACCOUNT_UNKNOWN] =
-		account->wall_ns > known_ns ? account->wall_ns - known_ns : 0;
-}
-
 struct making {
 	struct contexts contexts;
 	struct thread_pool pool;   /* where its threads poll */
@@ -364,13 +353,6 @@ static const struct account *busiest_of(const struct process_account *account, u
 	return busiest;
 }
 
-static uint32_t default_tid(const struct profile_process *process)
-{
-	if (process->steps.count)
-		return process->steps.tid;
-	return process->untraced.tid ? process->untraced.tid : process->pid;
-}
-
 static uint64_t sum_of_candidate(const struct wait_sums *waits, enum join_candidate candidate)
 {
 	uint64_t sum = 0;
@@ -537,22 +519,28 @@ ORDER(by_ns, struct account_place, DESCENDING(a->ns, b->ns), ASCENDING(a->tid, b
 
 static int settle_threads(struct making *m)
 {
+	const struct profile_process *process = m->contexts.process;
 	struct process_account *account = m->account;
 	struct wait_sums waits, driver_waits = {0};
 	struct account *driver;
 
-	account->tid = default_tid(m->contexts.process);
+	account->tid = process->steps.count ? process->steps.tid : process->untraced.tid ?: process->pid;
 	account->threads = calloc(m->threads_count + 1, sizeof(*account->threads));
 	if (!account->threads)
 		return -ENOMEM;
 	for (; account->threads_count < m->threads_count; account->threads_count++) {
 		struct thread_making *t = &m->threads[account->threads_count];
 		struct account *thread = &account->threads[account->threads_count];
+		uint64_t known_ns = 0;
 
 		waits = (struct wait_sums){0};
 		*thread = (struct account){.tid = t->tid, .stops_count = t->stops_count};
 		settle(t, thread, &waits);
-		close_account(thread);
+		/* the time that is in no class goes to UNKNOWN */
+		for (size_t k = 0; k < ACCOUNT_UNKNOWN; k++)
+			known_ns += thread->ns[k];
+		thread->ns[ACCOUNT_UNKNOWN] =
+			thread->wall_ns > known_ns ? thread->wall_ns - known_ns : 0;
 		account->all.wall_ns += thread->wall_ns;
 		account->all.stops_count += thread->stops_count;
 		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)

@@ -137,7 +137,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 #define OWN_CHAIN 0.85
 /* A caller that does hardly more is the better name. */
 #define OWN_MORE 1.05
-/* Callers that are looked at: each takes a pass over the samples. */
+/* Callers that are tried: each takes a pass over the samples. */
 #define OWN_CALLERS 16
 
 /* From the hottest function outwards, in a stack. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the thread that drives a process does with its time: how much of it runs Python, and what it
+ * How the thread that drives a process spends its time: how much of it runs Python, and what it
  * waits for, where. Pure functions of the profile.
  *
  * The driver is the thread that runs the steps; without steps the one that the report follows

@@ -100,7 +100,7 @@ void memory_analysis_clear(struct memory_analysis *analysis);
 
 /* The option that shows where memory grows, such as "--memory all"; NULL: it was given. Static. */
 const char *growth_option(const struct profile_process *process);
-/* "--memory all shows where", as that; it is not known that what grows are tensors. */
+/* The same as words: "--memory all shows where". Growth need not be in tensors. */
 const char *growth_option_words(const struct profile_process *process);
 
 #endif

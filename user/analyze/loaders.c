@@ -19,18 +19,12 @@ enum loader_kind {
 };
 
 /* "load_images", "ReadBatch", "np.load"; not "reload", "thread", "is_ready". */
-static bool begins_word(const char *name, const char *at)
-{
-	if (!strncasecmp(at, "ready", strlen("ready")))
-		return false;
-	return at == name || !isalpha((unsigned char)at[-1]) ||
-	       (isupper((unsigned char)*at) && islower((unsigned char)at[-1]));
-}
-
 static bool has_word(const char *name, const char *word)
 {
 	for (const char *at = name; (at = strcasestr(at, word)); at++)
-		if (begins_word(name, at))
+		if (strncasecmp(at, "ready", strlen("ready")) != 0 &&
+		    (at == name || !isalpha((unsigned char)at[-1]) ||
+		     (isupper((unsigned char)*at) && islower((unsigned char)at[-1]))))
 			return true;
 	return false;
 }

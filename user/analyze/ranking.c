@@ -184,8 +184,8 @@ bool finding_is_asked(const struct finding *finding)
 	return !strcmp(finding->kind, "SlowStep");
 }
 
-/* For what the recording was made, by severity, then by what it saves; what is said of the capture
- * comes after the program's. */
+/* Findings for which the recording was made come first, then by severity and saving; findings about
+ * the capture come after those about the program. */
 ORDER(by_rank, struct finding, DESCENDING(finding_is_asked(a), finding_is_asked(b)),
       DESCENDING(a->urgent, b->urgent), ASCENDING(a->severity, b->severity),
       ASCENDING(a->bottleneck == BOTTLENECK_NONE, b->bottleneck == BOTTLENECK_NONE),

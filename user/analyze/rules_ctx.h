@@ -32,7 +32,7 @@ struct rules_ctx {
 	const struct ranks *ranks;    /* of all jobs */
 	struct requests requests;
 	enum process_role role;
-	bool is_main;	    /* the process that what concerns the whole capture is said about */
+	bool is_main;	    /* findings about the whole capture are reported with it */
 	bool is_minor;	    /* it uses less than half of the CPU time of the main one */
 	bool evidence_lost; /* rules_evidence_lost() */
 	struct finding *findings;

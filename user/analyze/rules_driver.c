@@ -150,8 +150,8 @@ static struct python_share own_share(const struct rules_ctx *ctx)
 /* Samples differ by so much from one recording to the next. */
 #define OWN_NOISE 0.05
 
-/* Is a function of the program, with what it calls, at least all of the Python that runs? One that
- * calls nothing is what is said of that. */
+/* Is a function of the program, with what it calls, at least all of the Python that runs? A
+ * function that calls nothing is named already. */
 static bool own_is_all(const struct driver *driver)
 {
 	const struct own_python *own = &driver->own;

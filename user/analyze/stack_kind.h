@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a call stack is doing, by the functions and files of its frames: the interpreter, input,
+ * The activity of a call stack, by the functions and files of its frames: the interpreter, input,
  * collectives, garbage collection, compiling. A stack may be NULL: then it is doing nothing.
  */
 #ifndef PERFX_ANALYZE_STACK_KIND_H

@@ -268,14 +268,6 @@ struct python_threads {
 	bool several;
 };
 
-static void add_python_thread(struct python_threads *threads, const struct profile_activity *sample)
-{
-	threads->several |= threads->tid && threads->tid != sample->tid;
-	threads->tid = sample->tid;
-	threads->all_ns += sample->ns;
-	threads->ns[python_pool_of_stack(sample->stack)] += sample->ns;
-}
-
 bool thread_pool_add_setting(struct text *text, const struct profile_process *process,
 			     unsigned threads)
 {
@@ -287,10 +279,14 @@ bool thread_pool_add_setting(struct text *text, const struct profile_process *pr
 		if (sample->state == PERFX_SAMPLE_WAITING)
 			continue;
 		if (sample->tid != process->pid && stack_has_python(sample->stack) &&
-		    !stack_is_of_pool(sample->stack))
-			add_python_thread(&own, sample);
-		else
+		    !stack_is_of_pool(sample->stack)) {
+			own.several |= own.tid && own.tid != sample->tid;
+			own.tid = sample->tid;
+			own.all_ns += sample->ns;
+			own.ns[python_pool_of_stack(sample->stack)] += sample->ns;
+		} else {
 			ns[setting_of_stack(sample->stack)] += sample->ns;
+		}
 	}
 	user = most_of(ns, 0, SETTINGS - SETTINGS_RUNTIMES);
 	runtime = most_of(ns, SETTINGS - SETTINGS_RUNTIMES, SETTINGS);

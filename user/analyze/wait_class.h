@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a wait is for: its class in the account of time, by its reason, object and stack.
+ * The class of a wait in the account of time, by its reason, object and stack.
  */
 #ifndef PERFX_ANALYZE_WAIT_CLASS_H
 #define PERFX_ANALYZE_WAIT_CLASS_H
