@@ -171,8 +171,9 @@ static const char *cell_native(struct composer *c, const struct profile_frame *f
 	return document_words(c->document, &cell);
 }
 
-void compose_account(struct composer *c, const struct process_account *account)
+void compose_account(struct composer *c, const struct profile_process *p)
 {
+	const struct process_account *account = &compose_analysis(c, p)->account;
 	const struct account *all = &account->all;
 
 	/* without samples and waits the account adds nothing to the facts above */

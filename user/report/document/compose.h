@@ -7,7 +7,6 @@
 
 #include <stdint.h>
 
-struct process_account;
 struct roof;
 
 struct composer {
@@ -61,54 +60,52 @@ static inline const char *compose_larger(const struct composer *c)
 void compose_details(struct composer *c, const char *title);
 void compose_details_end(struct composer *c);
 
-/* process.c: title, command line, what the process used, its threads */
-void compose_process_title(struct composer *c, const struct profile_process *process);
-void compose_facts(struct composer *c, const struct profile_process *process);
-void compose_threads(struct composer *c, const struct profile_process *process);
+/* The process's place in the analysis. */
+static inline const struct process_analysis *compose_analysis(const struct composer *c,
+							      const struct profile_process *process)
+{
+	return &c->analysis->processes[process - c->profile->processes];
+}
 
+/* A section of a process; nothing where the process has nothing for it. sections.c has the tables
+ * of them. */
+typedef void compose_section(struct composer *c, const struct profile_process *process);
+
+/* process.c: title, command line, what the process used, its threads */
+compose_section compose_process_title, compose_facts, compose_threads;
 /* functions.c: the table and who called */
-void compose_functions(struct composer *c, const struct profile_process *process);
-/* The function's name as this process's tables show it, marked. */
+compose_section compose_functions;
+/* code.c: the account of time, lines, waits, and how whole the stacks are */
+compose_section compose_account, compose_lines, compose_waits, compose_stack_quality;
+/* compute.c: operations, where they are known, and the roofline */
+compose_section compose_compute;
+/* steps.c: the steps of a training and their phases */
+compose_section compose_steps;
+/* energy.c: of the GPUs that a process uses */
+compose_section compose_process_energy;
+/* gpu.c: devices, kernels, copies, waits */
+compose_section compose_gpu;
+/* counters.c: perf events of calls, or why there are none; the program's own counters */
+compose_section compose_counters, compose_values;
+/* memory.c: all of a process's memory; one line per domain, and the most important places */
+compose_section compose_memory, compose_memory_worst;
+/* hotspots.c: the most important places of all domains */
+compose_section compose_worst_places;
+
+/* functions.c: the function's name as this process's tables show it, marked */
 void compose_function_name(struct composer *c, const struct profile_process *process, uint32_t id,
 			   struct text *into);
-
-/* code.c: the account of time, lines, waits, and how whole the stacks are */
-void compose_account(struct composer *c, const struct process_account *account);
-void compose_lines(struct composer *c, const struct profile_process *process);
-void compose_waits(struct composer *c, const struct profile_process *process);
-void compose_stack_quality(struct composer *c, const struct profile_process *process);
-/* The innermost frame with a line, of Python if there is one. NULL: none; stack may be NULL. */
+/* code.c: the innermost frame with a line, of Python if there is one. NULL: none; stack may be
+ * NULL. */
 const struct profile_frame *stack_line(const struct profile_stack *stack);
-
-/* compute.c: operations, where they are known, and the roofline */
-void compose_compute(struct composer *c, const struct profile_process *process);
-/* "222 GFLOP/s that 2 cores can do (f64)", and whether that is a guess */
+/* compute.c: "222 GFLOP/s that 2 cores can do (f64)", and whether that is a guess */
 void compose_peak(struct text *text, const struct roof *roof);
-
-/* steps.c: the steps of a training and their phases */
-void compose_steps(struct composer *c, const struct profile_process *process);
-
 /* ranks.c: of a job, side by side */
 void compose_ranks(struct composer *c);
-
-/* energy.c: of the GPUs that a process uses; of the host */
-void compose_process_energy(struct composer *c, const struct profile_process *process);
+/* energy.c: of the host */
 void compose_energy(struct composer *c);
-
-/* gpu.c: devices, kernels, copies, waits; and what GPUs did for the steps */
-void compose_gpu(struct composer *c, const struct profile_process *process);
+/* gpu.c: what GPUs did for the steps */
 void compose_steps_gpu(struct composer *c, const struct profile_steps *steps);
-
-/* counters.c: perf events of calls, or why there are none; the program's own counters */
-void compose_counters(struct composer *c, const struct profile_process *process);
-void compose_values(struct composer *c, const struct profile_process *process);
-
-/* memory.c: all of a process's memory */
-void compose_memory(struct composer *c, const struct profile_process *process,
-		    const struct process_analysis *analysis);
-/* One line per domain, and the most important places */
-void compose_memory_worst(struct composer *c, const struct profile_process *process,
-			  const struct process_analysis *analysis);
 bool memory_sees_frees(const struct profile_memory *memory);
 /* Of a bucket of PROFILE_SIZES. */
 static inline uint64_t largest_size(size_t bucket)
@@ -116,12 +113,8 @@ static inline uint64_t largest_size(size_t bucket)
 	return bucket ? 1ULL << (bucket - 1) : 0;
 }
 
-/* hotspots.c: the table of places and their stacks */
-void compose_hotspots(struct composer *c, const struct profile_process *process,
-		      const struct profile_memory *memory, const struct memory_analysis *analysis);
-/* The most important places of all domains */
-void compose_worst_places(struct composer *c, const struct profile_process *process,
-			  const struct process_analysis *analysis);
+/* hotspots.c: the table of places and their stacks; domain: index of the process's memory */
+void compose_hotspots(struct composer *c, const struct profile_process *process, size_t domain);
 
 /* measured.c */
 /* ", observed …": how much longer steps took than without probes; nothing where that is not known.

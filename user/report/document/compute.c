@@ -308,7 +308,8 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 
 	if (!p->compute.measured)
 		return;
-	if (c->limits->brief && !p->compute.cost.flops)
+	/* in brief the steps say it, where they are known */
+	if (c->limits->brief && (!p->compute.cost.flops || p->steps.cost.flops))
 		return;
 	if (!c->limits->brief)
 		document_say(c->document, BLOCK_SECTION, "Compute");

@@ -397,8 +397,7 @@ static void compose_callers(struct composer *c, const struct profile_process *p)
 /* How well threads share the work of a function. */
 static void compose_parallel(struct composer *c, const struct profile_process *p)
 {
-	const struct parallel_functions *functions =
-		&c->analysis->processes[p - c->profile->processes].parallel;
+	const struct parallel_functions *functions = &compose_analysis(c, p)->parallel;
 
 	if (!functions->count)
 		return;
@@ -425,8 +424,16 @@ static void compose_parallel(struct composer *c, const struct profile_process *p
 void compose_functions(struct composer *c, const struct profile_process *p)
 {
 	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
+	const char *silence = compose_analysis(c, p)->silence;
 	size_t sampled_count, end;
 
+	if (c->limits->charts && p->contexts_count)
+		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
+	if (!p->rows_count) {
+		if (silence)
+			document_say(c->document, BLOCK_PARAGRAPH, silence);
+		return;
+	}
 	if (c->limits->charts || c->limits->folds)
 		document_say(c->document, BLOCK_SECTION, "Functions");
 	sampled_count = compose_function_table(c, p, 0, shown);

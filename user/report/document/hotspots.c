@@ -279,10 +279,10 @@ static void compose_stacks(struct composer *c, const struct allocating *places, 
 		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-void compose_hotspots(struct composer *c, const struct profile_process *p,
-		      const struct profile_memory *memory, const struct memory_analysis *analysis)
+void compose_hotspots(struct composer *c, const struct profile_process *p, size_t domain)
 {
-	struct places s = places_of(c, memory, analysis, true);
+	const struct profile_memory *memory = &p->memory[domain];
+	struct places s = places_of(c, memory, &compose_analysis(c, p)->memory[domain], true);
 	size_t limit = c->limits->hotspots, shown = s.count < limit ? s.count : limit;
 
 	if (c->limits->charts && memory->hotspots_count)
@@ -321,28 +321,6 @@ static double leak_of(const struct allocating *place)
 ORDER(by_weight, struct allocating, DESCENDING(a->trend.leak, b->trend.leak),
       DESCENDING(leak_of(a), leak_of(b)), DESCENDING(weight_of(a), weight_of(b)))
 
-/* Of all domains; functions are not shown. */
-static struct places all_places(struct composer *c, const struct profile_process *p,
-				const struct process_analysis *analysis)
-{
-	struct places all = {0};
-	size_t room = 0;
-
-	for (size_t i = 0; i < p->memory_count; i++) {
-		struct places s = places_of(c, &p->memory[i], &analysis->memory[i], false);
-
-		if (grow_array(&all.places, &room, all.count + s.count, sizeof(*all.places))) {
-			c->document->failed = true;
-			places_clear(&s);
-			break;
-		}
-		for (size_t j = 0; j < s.count; j++)
-			all.places[all.count++] = s.places[j];
-		free(s.places);
-	}
-	return all;
-}
-
 static void compose_worst(struct composer *c, const struct profile_process *p,
 			  const struct allocating *places, size_t count)
 {
@@ -372,17 +350,31 @@ static void compose_worst(struct composer *c, const struct profile_process *p,
 
 #define WORST_SHOWN 5
 
-void compose_worst_places(struct composer *c, const struct profile_process *p,
-			  const struct process_analysis *analysis)
+void compose_worst_places(struct composer *c, const struct profile_process *p)
 {
-	struct places s = all_places(c, p, analysis);
-	size_t shown = s.count < WORST_SHOWN ? s.count : WORST_SHOWN;
+	const struct process_analysis *analysis = compose_analysis(c, p);
+	struct places all = {0};
+	size_t room = 0, shown;
 
+	for (size_t i = 0; i < p->memory_count; i++) {
+		/* functions are not shown */
+		struct places s = places_of(c, &p->memory[i], &analysis->memory[i], false);
+
+		if (grow_array(&all.places, &room, all.count + s.count, sizeof(*all.places))) {
+			c->document->failed = true;
+			places_clear(&s);
+			break;
+		}
+		for (size_t j = 0; j < s.count; j++)
+			all.places[all.count++] = s.places[j];
+		free(s.places);
+	}
+	shown = all.count < WORST_SHOWN ? all.count : WORST_SHOWN;
 	if (shown) {
-		qsort(s.places, s.count, sizeof(*s.places), by_weight);
-		compose_worst(c, p, s.places, shown);
+		qsort(all.places, all.count, sizeof(*all.places), by_weight);
+		compose_worst(c, p, all.places, shown);
 	}
 	if (c->limits->brief)
-		compose_left_out(c, s.count - shown, " place", "full");
-	places_clear(&s);
+		compose_left_out(c, all.count - shown, " place", "full");
+	places_clear(&all);
 }

@@ -242,10 +242,10 @@ static void add_losses(struct text *text, const struct profile_memory *memory)
 	}
 }
 
-static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain,
-			    const struct process_analysis *analysis)
+static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain)
 {
 	const struct profile_memory *memory = &p->memory[domain];
+	const char *unjudged = compose_analysis(c, p)->memory[domain].unjudged;
 	struct text text = {0};
 
 	if (!memory_sees_frees(memory))
@@ -253,8 +253,8 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 			 memory->level == PERFX_MEMORY_SAMPLED_IN
 				 ? " Frees were not recorded: live bytes are not known."
 				 : " Not all frees were recorded: live bytes are not known.");
-	else if (analysis->memory[domain].unjudged)
-		text_printf(&text, " No leak detection: %s.", analysis->memory[domain].unjudged);
+	else if (unjudged)
+		text_printf(&text, " No leak detection: %s.", unjudged);
 	if (memory->frees_inferred && memory_sees_frees(memory))
 		text_add(&text, " A block counts as freed when its memory is given out again: "
 				"recording each free took more of the time than it may.");
@@ -374,8 +374,7 @@ static void compose_sizes(struct composer *c, const struct profile_memory *memor
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain,
-			   const struct process_analysis *analysis)
+static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain)
 {
 	const struct profile_memory *memory = &p->memory[domain];
 	struct text title = {0};
@@ -389,13 +388,12 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 	compose_numbers(c, p, memory);
 	compose_series(c, p, memory);
 	compose_sizes(c, memory);
-	compose_caveats(c, p, domain, analysis);
+	compose_caveats(c, p, domain);
 	compose_allocators(c, memory);
-	compose_hotspots(c, p, memory, &analysis->memory[domain]);
+	compose_hotspots(c, p, domain);
 }
 
-void compose_memory_worst(struct composer *c, const struct profile_process *p,
-			  const struct process_analysis *analysis)
+void compose_memory_worst(struct composer *c, const struct profile_process *p)
 {
 	bool any = false;
 
@@ -421,23 +419,22 @@ void compose_memory_worst(struct composer *c, const struct profile_process *p,
 		document_add(c->document, BLOCK_PARAGRAPH, &text);
 	}
 	if (any)
-		compose_worst_places(c, p, analysis);
+		compose_worst_places(c, p);
 }
 
-void compose_memory(struct composer *c, const struct profile_process *p,
-		    const struct process_analysis *analysis)
+void compose_memory(struct composer *c, const struct profile_process *p)
 {
 	if (!p->memory_count)
 		return;
 	document_say(c->document, BLOCK_SECTION, "Memory");
 	compose_resident(c, p);
 	if (c->limits->folds)
-		compose_memory_worst(c, p, analysis);
+		compose_memory_worst(c, p);
 	compose_details(c, "Memory by domain, call stacks");
 	if (c->limits->charts && p->points_count > 1)
 		document_add_chart(c->document,
 				   (struct chart){.kind = CHART_RESIDENT, .process = p});
 	for (size_t i = 0; i < p->memory_count; i++)
-		compose_domain(c, p, i, analysis);
+		compose_domain(c, p, i);
 	compose_details_end(c);
 }

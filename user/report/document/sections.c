@@ -245,59 +245,29 @@ void compose_details_end(struct composer *c)
 		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* The process itself: what it is, its steps, where its time went. */
-static void compose_head(struct composer *c, const struct profile_process *p)
-{
-	compose_process_title(c, p);
-	compose_facts(c, p);
-	compose_steps(c, p);
-	compose_process_energy(c, p);
-	compose_account(c, &c->analysis->processes[p - c->profile->processes].account);
-}
+static compose_section *const sections[] = {
+	compose_process_title, compose_facts,	      compose_steps,   compose_process_energy,
+	compose_account,       compose_functions,     compose_gpu,     compose_lines,
+	compose_waits,	       compose_values,	      compose_compute, compose_counters,
+	compose_memory,	       compose_stack_quality, compose_threads, NULL,
+};
 
-static void compose_functions_or_silence(struct composer *c, size_t i)
-{
-	const struct profile_process *p = &c->profile->processes[i];
-
-	if (p->rows_count)
-		compose_functions(c, p);
-	else if (c->analysis->processes[i].silence)
-		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
-}
+static compose_section *const brief_sections[] = {
+	compose_process_title, compose_facts,
+	compose_steps,	       compose_process_energy,
+	compose_account,       compose_compute,
+	compose_functions,     compose_gpu,
+	compose_lines,	       compose_stack_quality,
+	compose_waits,	       compose_values,
+	compose_memory_worst,  NULL,
+};
 
 static void compose_process(struct composer *c, size_t i)
 {
-	const struct profile_process *p = &c->profile->processes[i];
+	compose_section *const *section = c->limits->brief ? brief_sections : sections;
 
-	compose_head(c, p);
-	if (c->limits->charts && p->contexts_count)
-		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
-	compose_functions_or_silence(c, i);
-	compose_gpu(c, p);
-	compose_lines(c, p);
-	compose_waits(c, p);
-	compose_values(c, p);
-	compose_compute(c, p);
-	compose_counters(c, p);
-	compose_memory(c, p, &c->analysis->processes[i]);
-	compose_stack_quality(c, p);
-	compose_threads(c, p);
-}
-
-static void compose_brief_process(struct composer *c, size_t i)
-{
-	const struct profile_process *p = &c->profile->processes[i];
-
-	compose_head(c, p);
-	if (!p->steps.cost.flops)
-		compose_compute(c, p);
-	compose_functions_or_silence(c, i);
-	compose_gpu(c, p);
-	compose_lines(c, p);
-	compose_stack_quality(c, p);
-	compose_waits(c, p);
-	compose_values(c, p);
-	compose_memory_worst(c, p, &c->analysis->processes[i]);
+	for (; *section; section++)
+		(*section)(c, &c->profile->processes[i]);
 }
 
 /* Processes without a section: one row each; in a brief report, their number. */
@@ -411,8 +381,6 @@ static void compose_processes(struct composer *c)
 		shown[i] = true;
 		if (group_size(c, i) > 1)
 			compose_group(c, c->groups[i], shown);
-		else if (c->limits->brief)
-			compose_brief_process(c, i);
 		else
 			compose_process(c, i);
 	}
