@@ -122,22 +122,6 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 	return sum;
 }
 
-/* The mean of all timed calls, those that came by the overflow sums as well; the spread of the
- * recorded. */
-static struct sample sample_of(const struct sum *sum, const struct side_row *rows, size_t count)
-{
-	struct sample sample = {.count = sum->recorded_count, .stddev = -1};
-	double variance;
-
-	sample.mean = sum->timed_count ? (double)sum->total_ns / (double)sum->timed_count : NAN;
-	if (!sum->recorded_count || !sum->spread)
-		return sample;
-	variance = sum->squares / (double)sum->recorded_count - sample.mean * sample.mean;
-	/* of one row as it was measured: no digits lost */
-	sample.stddev = count == 1 ? rows->row->stddev_ns : sqrt(variance > 0 ? variance : 0);
-	return sample;
-}
-
 /* NULL: no Python line is known. */
 static const struct profile_frame *line_of(const struct side_row *rows, size_t count)
 {
@@ -167,7 +151,17 @@ static void set_side(struct diff_function *f, bool is_b, const struct side_rows 
 	if (!count)
 		return;
 	wall_ns = profile_wall_ns(side->process);
-	*sample = sample_of(&sum, rows, count);
+	/* the mean of all timed calls, those of the overflow sums as well; the spread of the
+	 * recorded ones */
+	sample->count = sum.recorded_count;
+	sample->mean = diff_of(sum.total_ns, sum.timed_count);
+	if (sum.recorded_count && sum.spread) {
+		double variance =
+			sum.squares / (double)sum.recorded_count - sample->mean * sample->mean;
+
+		/* of one row as it was measured: no digits lost */
+		sample->stddev = count == 1 ? rows->row->stddev_ns : sqrt(fmax(variance, 0));
+	}
 	*diff_side(&f->calls, is_b) = (double)sum.calls_count;
 	*diff_side(&f->avg_ns, is_b) = sample->mean;
 	*diff_side(&f->total_share, is_b) = diff_of(sum.total_ns, wall_ns);
@@ -348,24 +342,19 @@ static double beta_fraction(double x, double a, double b)
 	return fraction;
 }
 
-/* The regularised incomplete beta function I_x(a, b). */
-static double beta_share(double x, double a, double b)
+/* By the regularised incomplete beta function I_x(a, b). */
+double student_two_sided(double t, double df)
 {
-	double front;
+	double x = df / (df + t * t), a = df / 2, b = 0.5, front;
 
+	if (isinf(t))
+		return 0;
 	if (x <= 0 || x >= 1)
 		return x >= 1;
 	front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
 	if (x < (a + 1) / (a + b + 2))
 		return front * beta_fraction(x, a, b) / a;
 	return 1 - front * beta_fraction(1 - x, b, a) / b;
-}
-
-double student_two_sided(double t, double df)
-{
-	if (isinf(t))
-		return 0;
-	return beta_share(df / (df + t * t), df / 2, 0.5);
 }
 
 static bool is_enough(const struct sample *sample)

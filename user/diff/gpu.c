@@ -131,20 +131,6 @@ static int collect_works(struct side_works *side, const struct profile *profile,
 	return 0;
 }
 
-static struct sample sample_of(const struct side_work *work)
-{
-	struct sample sample = {.count = work->recorded_count,
-				.mean = diff_of(work->total_ns, work->count),
-				.stddev = -1};
-	double variance;
-
-	if (!work->recorded_count)
-		return sample;
-	variance = work->squares / (double)work->recorded_count - sample.mean * sample.mean;
-	sample.stddev = variance > 0 ? sqrt(variance) : 0;
-	return sample;
-}
-
 /* Sets the numbers of one side. */
 static void set_work(struct diff_gpu_work *into, bool is_b, const struct side_works *side,
 		     const struct side_work *work)
@@ -153,7 +139,12 @@ static void set_work(struct diff_gpu_work *into, bool is_b, const struct side_wo
 
 	if (!work)
 		return;
-	*sample = sample_of(work);
+	sample->count = work->recorded_count;
+	sample->mean = diff_of(work->total_ns, work->count);
+	if (work->recorded_count)
+		sample->stddev = sqrt(fmax(work->squares / (double)work->recorded_count -
+						   sample->mean * sample->mean,
+					   0));
 	*diff_side(&into->calls, is_b) = (double)work->count;
 	*diff_side(&into->calls_per_s, is_b) = diff_per_s(work->count, side->wall_ns);
 	*diff_side(&into->avg_ns, is_b) = sample->mean;

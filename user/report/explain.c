@@ -21,26 +21,6 @@
 #define CODE_INDENT 4
 #define KIND_COLUMN 24
 
-/* "a = 1;\nb" as lines, each behind so many spaces. */
-static void add_code(struct text *into, const char *lines, int indent)
-{
-	while (lines && *lines) {
-		int length = (int)strcspn(lines, "\n");
-
-		text_printf(into, "%*s%.*s\n", indent, "", length, lines);
-		lines += length + (lines[length] == '\n');
-	}
-}
-
-static const struct threshold_row *next_of(const char *kind, const struct threshold_row *row)
-{
-	for (row = row ? row + 1 : threshold_rows; row < threshold_rows + threshold_rows_count;
-	     row++)
-		if (!strcmp(row->kind, kind))
-			return row;
-	return NULL;
-}
-
 /* Without the backticks around code. */
 static void add_paragraph(struct text *into, size_t column, size_t left, const char *sentences)
 {
@@ -53,31 +33,28 @@ static void add_paragraph(struct text *into, size_t column, size_t left, const c
 	text_clear(&plain);
 }
 
-static size_t width_of(const struct threshold_row *row, const struct thresholds *thresholds)
-{
-	struct text setting = {0};
-	size_t width;
-
-	threshold_add(&setting, row, thresholds);
-	width = setting.length;
-	text_clear(&setting);
-	return width;
-}
-
-/* What they mean is in one column. */
+/* The thresholds of a kind, or "All"; their meanings are in one column. */
 static void add_thresholds(struct text *into, const struct thresholds *thresholds, const char *kind)
 {
-	const struct threshold_row *row = NULL;
 	size_t widest = 0, start;
 
-	while ((row = next_of(kind, row)))
-		if (width_of(row, thresholds) > widest)
-			widest = width_of(row, thresholds);
-	while ((row = next_of(kind, row))) {
+	for (size_t i = 0; i < threshold_rows_count; i++) {
+		struct text setting = {0};
+
+		if (strcmp(threshold_rows[i].kind, kind) != 0)
+			continue;
+		threshold_add(&setting, &threshold_rows[i], thresholds);
+		widest = setting.length > widest ? setting.length : widest;
+		text_clear(&setting);
+	}
+	for (size_t i = 0; i < threshold_rows_count; i++) {
+		if (strcmp(threshold_rows[i].kind, kind) != 0)
+			continue;
 		start = into->length;
 		text_printf(into, "%*s", INDENT, "");
-		threshold_add(into, row, thresholds);
-		add_paragraph(into, into->length - start, INDENT + widest + 2, row->meaning);
+		threshold_add(into, &threshold_rows[i], thresholds);
+		add_paragraph(into, into->length - start, INDENT + widest + 2,
+			      threshold_rows[i].meaning);
 	}
 }
 
@@ -85,18 +62,26 @@ void explain_kind(struct text *into, const struct finding_kind *kind,
 		  const struct thresholds *thresholds)
 {
 	struct text title = {0};
+	bool has_thresholds = false;
 
+	for (size_t i = 0; i < threshold_rows_count; i++)
+		has_thresholds |= !strcmp(threshold_rows[i].kind, kind->kind);
 	text_printf(&title, "%s: %s", kind->kind, kind->says);
 	add_paragraph(into, 0, 0, text_peek(&title));
 	text_clear(&title);
 	text_add(into, "\nJudges\n");
 	add_paragraph(into, 0, INDENT, kind->judges);
-	if (next_of(kind->kind, NULL))
+	if (has_thresholds)
 		text_add(into, "\nThresholds (a file for --rules can change them)\n");
 	add_thresholds(into, thresholds, kind->kind);
 	text_add(into, "\nTry\n");
 	add_paragraph(into, 0, INDENT, kind->remedy);
-	add_code(into, kind->example, CODE_INDENT);
+	for (const char *line = kind->example; line && *line;) {
+		int length = (int)strcspn(line, "\n");
+
+		text_printf(into, "%*s%.*s\n", CODE_INDENT, "", length, line);
+		line += length + (line[length] == '\n');
+	}
 	text_add(into, "\nThen look at\n");
 	add_paragraph(into, 0, INDENT, kind->look);
 }

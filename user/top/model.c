@@ -14,16 +14,6 @@ void top_model_init(struct top_model *model)
 		model->order[i].column = TOP_NO_SORT;
 }
 
-static bool passes(const struct top_table *table, const struct top_row *row, const char *filter)
-{
-	if (!*filter)
-		return true;
-	for (size_t i = 0; i < table->columns_count; i++)
-		if (table->columns[i].unit == TOP_TEXT && strcasestr(row->cells[i].text, filter))
-			return true;
-	return false;
-}
-
 struct sorting {
 	size_t column;
 	bool is_text, reversed;
@@ -64,9 +54,16 @@ size_t top_model_rows(const struct top_model *model, const struct top_frame *fra
 	size_t count = 0;
 
 	*rows = calloc(table->rows_count + 1, sizeof(**rows));
-	for (size_t i = 0; *rows && i < table->rows_count; i++)
-		if (passes(table, &table->rows[i], model->filter))
-			(*rows)[count++] = &table->rows[i];
+	for (size_t i = 0; *rows && i < table->rows_count; i++) {
+		const struct top_row *row = &table->rows[i];
+		bool passes = !model->filter[0];
+
+		for (size_t k = 0; k < table->columns_count && !passes; k++)
+			passes = table->columns[k].unit == TOP_TEXT &&
+				 strcasestr(row->cells[k].text, model->filter);
+		if (passes)
+			(*rows)[count++] = row;
+	}
 	if (order->column == TOP_NO_SORT && order->reversed) {
 		for (size_t i = 0; i < count / 2; i++) {
 			const struct top_row *row = (*rows)[i];

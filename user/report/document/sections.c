@@ -301,10 +301,9 @@ static void compose_others(struct composer *c, const bool *shown)
 
 static bool has_news(const struct profile_process *p)
 {
-	for (size_t i = 0; i < p->memory_count; i++) {
+	for (size_t i = 0; i < p->memory_count; i++)
 		if (p->memory[i].allocs.value)
 			return true;
-	}
 	return p->calls_count > 0 || p->values_count > 0 || p->samples.count > 0;
 }
 
@@ -318,29 +317,16 @@ static size_t next_process(const struct composer *c, const bool *shown, bool any
 	if (!shown[c->analysis->first_process])
 		return c->analysis->first_process;
 	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *p = &profile->processes[i], *q;
+		const struct profile_process *p = &profile->processes[i];
+		const struct profile_process *q = &profile->processes[best];
 
 		if (shown[i] || (any_news && !has_news(p)))
 			continue;
-		if (best == profile->processes_count) {
-			best = i;
-			continue;
-		}
-		q = &profile->processes[best];
-		if (p->self_ns > q->self_ns ||
+		if (best == profile->processes_count || p->self_ns > q->self_ns ||
 		    (p->self_ns == q->self_ns && p->cpu_ns + 1 > q->cpu_ns + 1))
 			best = i;
 	}
 	return best;
-}
-
-static size_t group_size(const struct composer *c, size_t of)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; c->groups && i < c->profile->processes_count; i++)
-		count += c->groups[i] == c->groups[of];
-	return count;
 }
 
 /* One section for all of a group, then those of its members, as many as processes get one. */
@@ -374,12 +360,14 @@ static void compose_processes(struct composer *c)
 	for (size_t i = 0; i < c->profile->processes_count; i++)
 		any_news |= has_news(&c->profile->processes[i]);
 	for (unsigned n = 0; n < c->limits->processes; n++) {
-		size_t i = next_process(c, shown, any_news);
+		size_t i = next_process(c, shown, any_news), alike = 0;
 
 		if (i == c->profile->processes_count)
 			break;
 		shown[i] = true;
-		if (group_size(c, i) > 1)
+		for (size_t k = 0; c->groups && k < c->profile->processes_count; k++)
+			alike += c->groups[k] == c->groups[i];
+		if (alike > 1)
 			compose_group(c, c->groups[i], shown);
 		else
 			compose_process(c, i);

@@ -649,58 +649,32 @@ static void draw_roofline_grid(struct roofline_drawing *d)
 		    (ROOF_TOP + ROOF_BOTTOM) / 2);
 }
 
-/* From where it enters the plot to the ridge, and flat from there on. labels_count: labels that
- * already stand where its own would. */
-static void draw_roof(struct roofline_drawing *d, const struct roof *roof, unsigned labels_count)
+/* From where it enters the plot to the ridge, and flat from there on. Its label stands to the left
+ * of those that stand where its own would. */
+static void draw_roof(struct roofline_drawing *d, const struct roof *roofs, size_t i)
 {
+	const struct roof *roof = &roofs[i];
+	int labels = 0;
 	double slope = roof->bytes_per_s, flat = roof->flops_per_s;
 	double left = pow(10, d->x.from), low = pow(10, d->y.from), right = pow(10, d->x.to);
 	double from = slope * left < low ? low / slope : left;
 	double ridge = flat / slope;
 
+	for (size_t k = 0; k < i; k++)
+		labels += fabs(roof_down(d, roofs[k].flops_per_s) - roof_down(d, flat)) < LETTER;
 	text_printf(d->into, "<path class=roof d=\"M%.1f %.1f", roof_across(d, from),
 		    roof_down(d, slope * from));
 	if (ridge > from)
 		text_printf(d->into, "L%.1f %.1f", roof_across(d, ridge), roof_down(d, flat));
 	text_printf(d->into, "L%.1f %.1f\"/><text x=%d y=%.1f class=end>%s %s</text>",
-		    roof_across(d, right), roof_down(d, flat),
-		    ROOF_RIGHT - 4 - LABEL * (int)labels_count, roof_down(d, flat) - 6,
-		    name_of_dtype(roof->dtype), as_si(flat, "FLOP/s"));
-}
-
-static unsigned labels_near(const struct roofline_drawing *d, const struct roof *roofs, size_t of)
-{
-	unsigned count = 0;
-
-	for (size_t i = 0; i < of; i++)
-		count += fabs(roof_down(d, roofs[i].flops_per_s) -
-			      roof_down(d, roofs[of].flops_per_s)) < LETTER;
-	return count;
-}
-
-struct letter {
-	double x, y;
-};
-
-/* To the right of the dot; further right where another letter is. */
-static struct letter free_place(const struct letter *letters, size_t count, double x, double y)
-{
-	struct letter letter = {x + 8, y + 4};
-
-	for (size_t i = 0; i < count; i++) {
-		if (fabs(letters[i].x - letter.x) >= LETTER ||
-		    fabs(letters[i].y - letter.y) >= LETTER)
-			continue;
-		letter.x = letters[i].x + LETTER;
-		i = (size_t)-1; /* check all again */
-	}
-	return letter;
+		    roof_across(d, right), roof_down(d, flat), ROOF_RIGHT - 4 - LABEL * labels,
+		    roof_down(d, flat) - 6, name_of_dtype(roof->dtype), as_si(flat, "FLOP/s"));
 }
 
 static void draw_points(struct roofline_drawing *d, const struct profile *profile,
 			const struct roofline_points *found)
 {
-	struct letter letters[ROOFLINE_POINTS];
+	double letters[ROOFLINE_POINTS][2]; /* x, y */
 
 	for (size_t i = 0; i < found->count; i++) {
 		const struct roofline *line = &found->points[i].line;
@@ -709,7 +683,16 @@ static void draw_points(struct roofline_drawing *d, const struct profile *profil
 		const struct profile_function *function;
 		struct text shown = {0};
 
-		letters[i] = free_place(letters, i, x, y);
+		/* to the right of the dot; further right where another letter is */
+		letters[i][0] = x + 8;
+		letters[i][1] = y + 4;
+		for (size_t k = 0; k < i; k++) {
+			if (fabs(letters[k][0] - letters[i][0]) >= LETTER ||
+			    fabs(letters[k][1] - letters[i][1]) >= LETTER)
+				continue;
+			letters[i][0] = letters[k][0] + LETTER;
+			k = (size_t)-1; /* check all again */
+		}
 		text_printf(d->into, "<g class=%s>", bound ? bound : "unknown");
 		function = profile_function(profile, found->points[i].row->function);
 		escape_display(&shown, function && function_label(function)[0]
@@ -721,7 +704,7 @@ static void draw_points(struct roofline_drawing *d, const struct profile *profil
 		text_finish(&shown, &d->into->failed);
 		text_printf(d->into,
 			    "<circle cx=%.1f cy=%.1f r=5 /><text x=%.1f y=%.1f>%c</text></g>", x, y,
-			    letters[i].x, letters[i].y, plot_label(i));
+			    letters[i][0], letters[i][1], plot_label(i));
 	}
 }
 
@@ -743,7 +726,7 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 		    ROOFLINE_OVERHEAD_SHARE * 100, ROOF_WIDTH, ROOF_HEIGHT);
 	draw_roofline_grid(&d);
 	for (size_t i = 0; i < found.roofs_count; i++)
-		draw_roof(&d, &found.roofs[i], labels_near(&d, found.roofs, i));
+		draw_roof(&d, found.roofs, i);
 	draw_points(&d, profile, &found);
 	text_add(into, "</svg></div></figure>\n");
 }
