@@ -102,40 +102,10 @@ static void fill_usage(const struct host_usage *host, uint64_t *busy_ns, uint64_
 			    : 0;
 }
 
-/* Two tracers of one machine have both measured all of it. */
-static bool is_counted(const struct profile *p, const char *boot_id)
-{
-	for (size_t i = 0; i < p->captures_count; i++)
-		if (!strcmp(p->captures[i].boot_id, boot_id))
-			return true;
-	return false;
-}
-
 static void add_measured(uint64_t *sum, uint64_t more)
 {
 	if (more != PROFILE_ABSENT)
 		*sum = *sum == PROFILE_ABSENT ? more : add_capped(*sum, more);
-}
-
-static void show(struct profile *p, const struct merged_capture *capture)
-{
-	struct profile_capture *shown = &p->captures[p->captures_count];
-	uint64_t busy_ns, steal_ns;
-
-	*shown = (struct profile_capture){.host_name = capture->strings[0],
-					  .kernel = capture->strings[1],
-					  .boot_id = capture->strings[2],
-					  .command = capture->strings[3],
-					  .tool_version = capture->strings[4],
-					  .facts = capture->record};
-	memcpy(shown->losses, capture->losses, sizeof(shown->losses));
-	fill_usage(&capture->usage, &busy_ns, &steal_ns);
-	if (!is_counted(p, shown->boot_id)) {
-		p->hosts_count++;
-		add_measured(&p->host_busy_ns, busy_ns);
-		add_measured(&p->host_steal_ns, steal_ns);
-	}
-	p->captures_count++;
 }
 
 static int fill_merged(struct captures *captures, struct profile *p)
@@ -149,9 +119,32 @@ static int fill_merged(struct captures *captures, struct profile *p)
 	if (!captures->shown)
 		return -ENOMEM;
 	p->captures = captures->shown;
-	for (size_t i = 1; i < captures->count; i++)
-		if (captures->list[i].record.merged)
-			show(p, &captures->list[i]);
+	for (size_t i = 1; i < captures->count; i++) {
+		const struct merged_capture *capture = &captures->list[i];
+		struct profile_capture *shown = &p->captures[p->captures_count];
+		uint64_t busy_ns, steal_ns;
+		bool is_counted = false;
+
+		if (!capture->record.merged)
+			continue;
+		*shown = (struct profile_capture){.host_name = capture->strings[0],
+						  .kernel = capture->strings[1],
+						  .boot_id = capture->strings[2],
+						  .command = capture->strings[3],
+						  .tool_version = capture->strings[4],
+						  .facts = capture->record};
+		memcpy(shown->losses, capture->losses, sizeof(shown->losses));
+		/* two tracers of one machine have both measured all of it */
+		FOR_EACH (other, p->captures)
+			is_counted |= !strcmp(other->boot_id, shown->boot_id);
+		p->captures_count++;
+		if (is_counted)
+			continue;
+		p->hosts_count++;
+		fill_usage(&capture->usage, &busy_ns, &steal_ns);
+		add_measured(&p->host_busy_ns, busy_ns);
+		add_measured(&p->host_steal_ns, steal_ns);
+	}
 	if (!p->captures_count)
 		p->hosts_count = 1;
 	return 0;

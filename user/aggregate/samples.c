@@ -270,32 +270,10 @@ static int handle_sampling(struct aggregate *a, const struct event *event)
 	return a->samples->sampling_why ? 0 : -ENOMEM;
 }
 
-static int add_sample(struct row_samples *samples, const struct sample_time *time)
-{
-	struct row_sample *sample = MAP64_ITEM_OF(samples, time->activity);
-
-	if (!sample)
-		return -ENOMEM;
-	sample->activity = time->activity;
-	sample->ns += (uint64_t)time->interval_us * 1000;
-	sample->count++;
-	return 0;
-}
-
-static bool was_during(const struct aggregate *a, const struct perfx_span *span,
-		       const struct sample_time *time)
-{
-	const struct activity_key *key = &a->samples->sampled.list[time->activity].key;
-
-	return key->process == span->process && key->state == PERFX_SAMPLE_ON_CPU &&
-	       time->time_ns < span->start_ns + span->duration_ns;
-}
-
 int samples_span(struct aggregate *a, const struct row *row, const struct perfx_span *span)
 {
 	const struct sample_times *times = &a->samples->times;
 	struct row_samples *samples;
-	int err = 0;
 
 	if (!times->count || row->threads_count > 1 || span->flags & PERFX_SPAN_ASYNC)
 		return 0;
@@ -304,30 +282,37 @@ int samples_span(struct aggregate *a, const struct row *row, const struct perfx_
 		return -ENOMEM;
 	samples->tid = span->tid;
 	add_up(&samples->wall_ns, span->duration_ns);
-	for (size_t i = times->count; i > 0 && times->list[i - 1].time_ns >= span->start_ns; i--)
-		if (!err && was_during(a, span, &times->list[i - 1]))
-			err = add_sample(samples, &times->list[i - 1]);
-	return err;
-}
+	for (size_t i = times->count; i > 0 && times->list[i - 1].time_ns >= span->start_ns; i--) {
+		const struct sample_time *time = &times->list[i - 1];
+		const struct activity_key *key = &a->samples->sampled.list[time->activity].key;
+		struct row_sample *sample;
 
-/* Without a name: none is known. */
-static struct wait_object object_of(const struct samples *samples, const struct activity_key *key)
-{
-	uint64_t hash;
-	const struct wait_object *object =
-		key->object ? object_find(samples, key->process, key->reason, key->object, &hash)
-			    : NULL;
-
-	return object ? *object : (struct wait_object){.name = ""};
+		if (key->process != span->process || key->state != PERFX_SAMPLE_ON_CPU ||
+		    time->time_ns >= span->start_ns + span->duration_ns)
+			continue;
+		sample = MAP64_ITEM_OF(samples, time->activity);
+		if (!sample)
+			return -ENOMEM;
+		sample->activity = time->activity;
+		sample->ns += (uint64_t)time->interval_us * 1000;
+		sample->count++;
+	}
+	return 0;
 }
 
 /* When stacks are filled. */
 static struct profile_activity samples_describe(const struct finish_ctx *ctx,
 						const struct activity *activity)
 {
+	static const struct wait_object unknown = {.name = ""};
 	const struct activity_key *key = &activity->key;
-	const struct wait_object object = object_of(ctx->a->samples, key);
+	const struct wait_object *object = NULL;
+	uint64_t hash;
 
+	if (key->object)
+		object =
+			object_find(ctx->a->samples, key->process, key->reason, key->object, &hash);
+	object = object ?: &unknown;
 	return (struct profile_activity){
 		.tid = key->tid,
 		.context = key->context,
@@ -337,8 +322,8 @@ static struct profile_activity samples_describe(const struct finish_ctx *ctx,
 		.syscall = key->syscall,
 		.holder_tid = key->holder_tid ?: activity->waker_tid,
 		.object = key->object,
-		.object_kind = object.kind,
-		.object_name = object.name,
+		.object_kind = object->kind,
+		.object_name = object->name,
 		.count = activity->count,
 		.ns = activity->ns,
 		.max_ns = activity->max_ns,
@@ -349,14 +334,6 @@ ORDER(by_ns, struct profile_activity, DESCENDING(a->ns, b->ns), ASCENDING(a->tid
       ASCENDING(a->reason, b->reason), ASCENDING(a->object, b->object),
       ASCENDING(a->stack, b->stack))
 
-/* No step ran before: the process began in the recording, or loaded what its steps call. */
-static bool started_here(const struct profile *profile, const struct profile_process *process)
-{
-	return process->launched || process->sets_up ||
-	       (!process->merged && profile->start_boot_ns &&
-		process->start_boot_ns > profile->start_boot_ns);
-}
-
 /* When the first step began, where the process made none before, and the last one ended, where
  * it has ended. */
 static struct profile_interval time_of_steps(const struct profile *profile,
@@ -364,47 +341,24 @@ static struct profile_interval time_of_steps(const struct profile *profile,
 {
 	const struct profile_steps *steps = &process->steps;
 	struct profile_interval time = {process->from_ns, process->to_ns};
-	uint64_t begun_ns;
+	/* no step ran before: it began in the recording, or loaded what its steps call */
+	bool started_here = process->launched || process->sets_up ||
+			    (!process->merged && profile->start_boot_ns &&
+			     process->start_boot_ns > profile->start_boot_ns);
 
 	if (!steps->count || !steps->series_count)
 		return time;
-	begun_ns = steps->series[0].from_ns;
-	begun_ns = min_u64(begun_ns, steps->first_ns);
-	if (started_here(profile, process) && begun_ns > time.from_ns)
-		time.from_ns = begun_ns;
-	if (process->exited && steps->series[steps->series_count - 1].to_ns < time.to_ns)
-		time.to_ns = steps->series[steps->series_count - 1].to_ns;
+	if (started_here)
+		time.from_ns =
+			max_u64(time.from_ns, min_u64(steps->series[0].from_ns, steps->first_ns));
+	if (process->exited)
+		time.to_ns = min_u64(time.to_ns, steps->series[steps->series_count - 1].to_ns);
 	return time;
 }
 
 struct outside {
 	uint64_t count, ns;
 };
-
-/* outside: of each activity; NULL: when samples were taken is not known of all. */
-static void find_outside(const struct finish_ctx *ctx, struct profile_process *process,
-			 struct outside *outside)
-{
-	const struct sample_times *times = &ctx->a->samples->times;
-	struct profile_interval time = time_of_steps(ctx->profile, process);
-
-	process->steps.startup_ns =
-		profile_recorded_between(ctx->profile, process->from_ns, time.from_ns);
-	if (!outside)
-		return;
-	process->steps.outside_ns =
-		process->steps.startup_ns +
-		profile_recorded_between(ctx->profile, time.to_ns, process->to_ns);
-	for (size_t i = 0; i < times->count && process->steps.outside_ns; i++) {
-		const struct sample_time *sample = &times->list[i];
-
-		if (ctx->a->samples->sampled.list[sample->activity].key.process != process->index ||
-		    (sample->time_ns >= time.from_ns && sample->time_ns < time.to_ns))
-			continue;
-		outside[sample->activity].count++;
-		outside[sample->activity].ns += (uint64_t)sample->interval_us * 1000;
-	}
-}
 
 /* The share of a wait that was outside of the steps, by its samples. A thread that waits for a CPU
  * is not always sampled; that wait, and one without samples, is taken to be as long in any part of
@@ -449,21 +403,26 @@ static void divide_waits(const struct profile *profile, struct profile_process *
 	}
 }
 
-/* The rows of one process are counted, then made, then sorted. outside: of each; NULL: of none. */
-static int fill_activities(struct finish_ctx *ctx, const struct activities *activities,
-			   const struct outside *outside,
-			   struct profile_activities *(*of)(struct profile_process *process))
+static struct profile_activities *activities_of(struct profile_process *process, bool is_blocked)
 {
+	return is_blocked ? &process->blocked : &process->samples;
+}
+
+/* The rows of one process are counted, then made, then sorted. outside: of each; NULL: of none. */
+static int fill_activities(struct finish_ctx *ctx, bool is_blocked, const struct outside *outside)
+{
+	const struct samples *samples = ctx->a->samples;
+	const struct activities *activities = is_blocked ? &samples->blocked : &samples->sampled;
 	struct profile *profile = ctx->profile;
 	struct profile_process *process;
 
-	for (size_t i = 0; i < activities->count; i++) {
-		process = process_at(ctx, activities->list[i].key.process);
+	FOR_EACH_OF (activity, *activities) {
+		process = process_at(ctx, activity->key.process);
 		if (process)
-			of(process)->count++;
+			activities_of(process, is_blocked)->count++;
 	}
 	for (size_t i = 0; i < profile->processes_count; i++) {
-		struct profile_activities *to = of(&profile->processes[i]);
+		struct profile_activities *to = activities_of(&profile->processes[i], is_blocked);
 
 		to->list = calloc(to->count + 1, sizeof(*to->list));
 		if (!to->list)
@@ -471,12 +430,14 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 		to->count = 0;
 	}
 	for (size_t i = 0; i < activities->count; i++) {
+		struct profile_activities *to;
 		struct profile_activity *row;
 
 		process = process_at(ctx, activities->list[i].key.process);
 		if (!process)
 			continue;
-		row = &of(process)->list[of(process)->count++];
+		to = activities_of(process, is_blocked);
+		row = &to->list[to->count++];
 		*row = samples_describe(ctx, &activities->list[i]);
 		if (!outside)
 			continue;
@@ -484,7 +445,7 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 		row->outside_ns = min_u64(outside[i].ns, row->ns);
 	}
 	for (size_t i = 0; i < profile->processes_count; i++) {
-		struct profile_activities *to = of(&profile->processes[i]);
+		struct profile_activities *to = activities_of(&profile->processes[i], is_blocked);
 
 		SORT_ITEMS(to->list, to->count, by_ns);
 	}
@@ -643,17 +604,6 @@ static int give_stacks(struct profile_process *process)
 	return err;
 }
 
-static bool is_in_steps(const struct samples *samples, const struct profile_process *process,
-			const struct sample_time *time)
-{
-	const struct profile_steps *steps = &process->steps;
-	const struct activity_key *key = &samples->sampled.list[time->activity].key;
-
-	return key->process == process->index && key->tid == steps->tid && steps->times_count &&
-	       time->time_ns >= steps->times[0].from_ns &&
-	       time->time_ns < steps->times[steps->times_count - 1].to_ns;
-}
-
 ORDER(by_time, struct profile_step_sample, ASCENDING(a->time_ns, b->time_ns))
 
 static int fill_step_samples(const struct finish_ctx *ctx, struct profile_process *process)
@@ -662,18 +612,20 @@ static int fill_step_samples(const struct finish_ctx *ctx, struct profile_proces
 	struct profile_steps *steps = &process->steps;
 	size_t capacity = 0;
 
-	for (size_t i = 0; i < samples->times.count; i++) {
-		const struct sample_time *time = &samples->times.list[i];
+	FOR_EACH_OF (time, samples->times) {
+		const struct activity *activity = &samples->sampled.list[time->activity];
 		struct profile_step_sample *sample;
 
-		if (!is_in_steps(samples, process, time))
+		if (activity->key.process != process->index || activity->key.tid != steps->tid ||
+		    !steps->times_count || time->time_ns < steps->times[0].from_ns ||
+		    time->time_ns >= steps->times[steps->times_count - 1].to_ns)
 			continue;
 		if (grow_array(&steps->samples, &capacity, steps->samples_count + 1,
 			       sizeof(*steps->samples)))
 			return -ENOMEM;
 		sample = &steps->samples[steps->samples_count++];
 		sample->time_ns = time->time_ns;
-		sample->what = samples_describe(ctx, &samples->sampled.list[time->activity]);
+		sample->what = samples_describe(ctx, activity);
 		sample->what.count = 1;
 		sample->what.ns = sample->what.max_ns = (uint64_t)time->interval_us * 1000;
 	}
@@ -681,20 +633,11 @@ static int fill_step_samples(const struct finish_ctx *ctx, struct profile_proces
 	return 0;
 }
 
-static struct profile_activities *samples_of(struct profile_process *process)
-{
-	return &process->samples;
-}
-
-static struct profile_activities *blocked_of(struct profile_process *process)
-{
-	return &process->blocked;
-}
-
 static int fill_samples(struct finish_ctx *ctx)
 {
 	const struct samples *samples = ctx->a->samples;
-	struct outside *outside = NULL;
+	struct profile *profile = ctx->profile;
+	struct outside *outside = NULL; /* of each activity, if all times of samples are known */
 	int err;
 
 	if (samples->times.count && !samples->times.cut) {
@@ -702,50 +645,57 @@ static int fill_samples(struct finish_ctx *ctx)
 		if (!outside)
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		find_outside(ctx, &ctx->profile->processes[i], outside);
-	err = fill_activities(ctx, &samples->sampled, outside, samples_of);
+	FOR_EACH (process, profile->processes) {
+		struct profile_interval time = time_of_steps(profile, process);
+		struct profile_steps *steps = &process->steps;
+
+		steps->startup_ns =
+			profile_recorded_between(profile, process->from_ns, time.from_ns);
+		if (!outside)
+			continue;
+		steps->outside_ns = steps->startup_ns +
+				    profile_recorded_between(profile, time.to_ns, process->to_ns);
+		for (size_t i = 0; i < samples->times.count && steps->outside_ns; i++) {
+			const struct sample_time *sample = &samples->times.list[i];
+			uint32_t at = sample->activity;
+
+			if (samples->sampled.list[at].key.process != process->index ||
+			    (sample->time_ns >= time.from_ns && sample->time_ns < time.to_ns))
+				continue;
+			outside[at].count++;
+			outside[at].ns += (uint64_t)sample->interval_us * 1000;
+		}
+	}
+	err = fill_activities(ctx, false, outside);
 	free(outside);
 	return err;
 }
 
-static int fill_during(const struct finish_ctx *ctx, const struct row_samples *samples,
-		       struct profile_row *out)
+static int fill_during(struct finish_ctx *ctx, struct profile_process *process)
 {
-	out->during.list = calloc(samples->count + 1, sizeof(*out->during.list));
-	if (!out->during.list)
-		return -ENOMEM;
-	out->during_ns = samples->wall_ns;
-	out->during_tid = samples->tid;
-	for (size_t i = 0; i < samples->count; i++) {
-		const struct row_sample *sample = &samples->list[i];
-		struct profile_activity *to = &out->during.list[out->during.count++];
+	const struct samples *samples = ctx->a->samples;
 
-		*to = samples_describe(ctx, &ctx->a->samples->sampled.list[sample->activity]);
-		to->count = sample->count;
-		to->ns = sample->ns;
-	}
-	return 0;
-}
+	FOR_EACH (out, process->rows) {
+		const struct row *row = row_find(ctx->a, process->index, out->function);
+		const struct row_samples *from =
+			row && row->index < samples->rows_count ? &samples->rows[row->index] : NULL;
 
-static int parallel_fill(struct finish_ctx *ctx)
-{
-	const struct aggregate *a = ctx->a;
-	int err = 0;
+		if (!from || !from->wall_ns || row->threads_count != 1)
+			continue;
+		out->during.list = calloc(from->count + 1, sizeof(*out->during.list));
+		if (!out->during.list)
+			return -ENOMEM;
+		out->during_ns = from->wall_ns;
+		out->during_tid = from->tid;
+		FOR_EACH_OF (sample, *from) {
+			struct profile_activity *to = &out->during.list[out->during.count++];
 
-	for (size_t p = 0; p < ctx->profile->processes_count; p++) {
-		struct profile_process *process = &ctx->profile->processes[p];
-
-		for (size_t i = 0; i < process->rows_count && !err; i++) {
-			struct profile_row *out = &process->rows[i];
-			const struct row *row = row_find(a, process->index, out->function);
-
-			if (row && row->index < a->samples->rows_count && row->threads_count == 1 &&
-			    a->samples->rows[row->index].wall_ns)
-				err = fill_during(ctx, &a->samples->rows[row->index], out);
+			*to = samples_describe(ctx, &samples->sampled.list[sample->activity]);
+			to->count = sample->count;
+			to->ns = sample->ns;
 		}
 	}
-	return err;
+	return 0;
 }
 
 static int samples_fill(struct finish_ctx *ctx)
@@ -757,15 +707,18 @@ static int samples_fill(struct finish_ctx *ctx)
 
 	/* of a part of the time they would be compared with all of it */
 	if (!err && !(profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_BLOCKED)))
-		err = fill_activities(ctx, &samples->blocked, NULL, blocked_of);
+		err = fill_activities(ctx, true, NULL);
 	err = err ?: map_pids(&pids, profile);
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
-		err = give_stacks(&profile->processes[i]);
-		divide_waits(profile, &profile->processes[i]);
-		err = err ?: find_rivals(profile, &pids, &profile->processes[i]);
-		merge_rivals(&profile->processes[i].blocked);
-		if (!err && profile->processes[i].steps.count)
-			err = fill_step_samples(ctx, &profile->processes[i]);
+		struct profile_process *process = &profile->processes[i];
+
+		err = give_stacks(process);
+		divide_waits(profile, process);
+		err = err ?: find_rivals(profile, &pids, process);
+		merge_rivals(&process->blocked);
+		if (!err && process->steps.count)
+			err = fill_step_samples(ctx, process);
+		err = err ?: fill_during(ctx, process);
 	}
 	map64_clear(&pids);
 	profile->sampling_known = samples->has_sampling;
@@ -775,7 +728,7 @@ static int samples_fill(struct finish_ctx *ctx)
 		.stacks = samples->sampling.stacks,
 		.why = samples->sampling_why ? samples->sampling_why : "",
 	};
-	return err ?: parallel_fill(ctx);
+	return err;
 }
 
 static void samples_clear(void *state)

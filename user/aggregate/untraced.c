@@ -5,8 +5,18 @@
  */
 #include "aggregate/calls.h"
 
-static void traced_add(struct traced *traced, const struct perfx_span *span)
+int untraced_span(struct aggregate *a, const struct perfx_span *span)
 {
+	struct process *proc = a->processes->list[span->process];
+	struct traced *traced;
+	int64_t at;
+
+	if (span->flags & PERFX_SPAN_ASYNC)
+		return 0;
+	at = process_thread(proc, span->tid);
+	if (at < 0 || at == AGGREGATE_THREADS_MAX)
+		return at < 0 ? (int)at : 0;
+	traced = &proc->threads[at].traced;
 	if (!traced->seen || span->start_ns < traced->first_ns)
 		traced->first_ns = span->start_ns;
 	traced->last_ns = max_u64(traced->last_ns, add_capped(span->start_ns, span->duration_ns));
@@ -14,7 +24,7 @@ static void traced_add(struct traced *traced, const struct perfx_span *span)
 	add_up(&traced->self_ns, span->self_ns);
 	if (span->depth == 0) {
 		traced->has_inner = false;
-		return;
+		return 0;
 	}
 	if (!traced->has_inner) {
 		traced->has_inner = true;
@@ -25,20 +35,6 @@ static void traced_add(struct traced *traced, const struct perfx_span *span)
 		traced->inner_from_ns = span->start_ns;
 	}
 	add_up(&traced->inner_self_ns, span->self_ns);
-}
-
-int untraced_span(struct aggregate *a, const struct perfx_span *span)
-{
-	struct process *proc = a->processes->list[span->process];
-	int64_t at;
-
-	if (span->flags & PERFX_SPAN_ASYNC)
-		return 0;
-	at = process_thread(proc, span->tid);
-	if (at < 0)
-		return (int)at;
-	if (at < AGGREGATE_THREADS_MAX)
-		traced_add(&proc->threads[at].traced, span);
 	return 0;
 }
 
@@ -63,14 +59,6 @@ static const struct thread *counting_thread(const struct process *proc, uint32_t
 	return main ? main : most;
 }
 
-static bool others_called(const struct process *proc, const struct thread *thread)
-{
-	for (size_t i = 0; i < proc->threads_count; i++)
-		if (&proc->threads[i] != thread && proc->threads[i].traced.seen)
-			return true;
-	return false;
-}
-
 /* When it was there: the main thread as long as the process, others from the first to the last that
  * was seen of them. */
 static struct profile_interval life_of(const struct thread *thread, const struct profile_process *p)
@@ -90,19 +78,6 @@ static struct profile_interval life_of(const struct thread *thread, const struct
 	return life;
 }
 
-/* Has the overhead budget removed the probes that would have shown the end of the outermost call
- * around a context? */
-static bool end_was_unseen(const struct aggregate *a, uint32_t context)
-{
-	const struct context *outer;
-
-	if (context >= a->calls->contexts_count)
-		return false;
-	for (outer = &a->calls->contexts[context]; outer->parent;)
-		outer = &a->calls->contexts[outer->parent];
-	return calls_seen_until(a, outer->process, outer->function, NULL) > 0;
-}
-
 /* Its own time in calls that had not ended: since the first call that one of them made. Where no
  * call is known to run, or the overflow sums have some, the outer one's record may have been lost;
  * where the budget removed its probes, it may have ended long before.
@@ -111,9 +86,14 @@ static uint64_t running_ns(const struct aggregate *a, const struct profile *prof
 			   const struct process *proc, const struct thread *thread, uint64_t to_ns)
 {
 	const struct traced *traced = &thread->traced;
+	const struct context *outer = context_find(a, traced->inner_context);
 
 	if (!traced->has_inner || !a->losses[PERFX_LOSS_UNMATCHED_ENTRIES] ||
-	    proc->overflow_self_ns || end_was_unseen(a, traced->inner_context))
+	    proc->overflow_self_ns)
+		return 0;
+	while (outer && outer->parent)
+		outer = &a->calls->contexts[outer->parent];
+	if (outer && calls_seen_until(a, outer->process, outer->function, NULL) > 0)
 		return 0;
 	return sub_capped(profile_recorded_between(profile, traced->inner_from_ns, to_ns),
 			  traced->inner_self_ns);
@@ -134,7 +114,9 @@ static void find_untraced(const struct aggregate *a, const struct profile *profi
 	untraced->tid = thread->tid;
 	untraced->comm = thread->comm ? thread->comm : "";
 	untraced->wall_ns = rest_ns = profile_recorded_between(profile, life.from_ns, life.to_ns);
-	untraced->at_least = proc->overflow_self_ns && others_called(proc, thread);
+	FOR_EACH (other, proc->threads)
+		untraced->at_least |=
+			proc->overflow_self_ns && other != thread && other->traced.seen;
 	rest_ns = sub_capped(rest_ns, add_capped(thread->traced.self_ns, proc->overflow_self_ns));
 	untraced->running_ns = running_ns(a, profile, proc, thread, life.to_ns);
 	untraced->running_ns = min_u64(untraced->running_ns, rest_ns);

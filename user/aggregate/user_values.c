@@ -51,46 +51,39 @@ static double sum_value(const struct precise_sum *sum)
 	return isnan(value) ? sum->sum : value;
 }
 
+/* NULL with errno: ERANGE, ENOMEM. */
+static struct value_account *account_of(struct aggregate *a, uint32_t process, uint32_t value)
+{
+	struct values *values = a->values;
+	uint64_t key = MAP64_PAIR(process, value);
+	struct value_account **known = MAP64_FIND(values->account_ids, key, values->accounts);
+	struct value_account *account;
+
+	if (known)
+		return *known;
+	errno = ERANGE;
+	if (!value || value > AGGREGATE_VALUES_MAX ||
+	    values->accounts_count >= AGGREGATE_VALUES_MAX || !process_get(a, process))
+		return NULL;
+	account = calloc(1, sizeof(*account));
+	if (!account || GROW_BY_ONE(values->accounts) ||
+	    map64_put(&values->account_ids, key, (uint32_t)values->accounts_count)) {
+		free(account);
+		errno = ENOMEM;
+		return NULL;
+	}
+	*account = (struct value_account){
+		.process = process, .value = value, .lowest = INFINITY, .highest = -INFINITY};
+	values->accounts[values->accounts_count++] = account;
+	return account;
+}
+
 static double double_of(uint64_t bits)
 {
 	double number;
 
 	memcpy(&number, &bits, sizeof(number));
 	return number;
-}
-
-static struct value_account *account_new(struct aggregate *a, uint32_t process, uint32_t value)
-{
-	struct values *values = a->values;
-	struct value_account *account = calloc(1, sizeof(*account));
-
-	if (!account || GROW_BY_ONE(values->accounts) ||
-	    map64_put(&values->account_ids, (uint64_t)process << 32 | value,
-		      (uint32_t)values->accounts_count)) {
-		free(account);
-		errno = ENOMEM;
-		return NULL;
-	}
-	account->process = process;
-	account->value = value;
-	account->lowest = INFINITY;
-	account->highest = -INFINITY;
-	values->accounts[values->accounts_count++] = account;
-	return account;
-}
-
-/* NULL with errno: ERANGE, ENOMEM. */
-static struct value_account *account_of(struct aggregate *a, uint32_t process, uint32_t value)
-{
-	uint32_t at = map64_get(&a->values->account_ids, (uint64_t)process << 32 | value);
-
-	if (at != MAP64_NONE)
-		return a->values->accounts[at];
-	errno = ERANGE;
-	if (!value || value > AGGREGATE_VALUES_MAX ||
-	    a->values->accounts_count >= AGGREGATE_VALUES_MAX || !process_get(a, process))
-		return NULL;
-	return account_new(a, process, value);
 }
 
 static double value_now(const struct value_account *account)
@@ -227,32 +220,6 @@ static struct profile_process *owner_of(const struct finish_ctx *w,
 	return process_at(w, account->process);
 }
 
-/* So much room for each process; hidden ones are counted. */
-static int make_room(struct finish_ctx *w)
-{
-	const struct values *values = w->a->values;
-
-	for (size_t i = 0; i < values->accounts_count; i++) {
-		const struct value_account *account = values->accounts[i];
-		struct profile_process *process = owner_of(w, account);
-
-		if (process)
-			process->values_count++;
-		else
-			w->hidden_records = add_capped(
-				w->hidden_records, account->samples_count - account->lost_count);
-	}
-	for (size_t i = 0; i < w->profile->processes_count; i++) {
-		struct profile_process *process = &w->profile->processes[i];
-
-		process->values = calloc(process->values_count + 1, sizeof(*process->values));
-		if (!process->values)
-			return -ENOMEM;
-		process->values_count = 0;
-	}
-	return 0;
-}
-
 static int values_fill(struct finish_ctx *w)
 {
 	const struct values *values = w->a->values;
@@ -260,19 +227,32 @@ static int values_fill(struct finish_ctx *w)
 
 	if (!values->accounts_count)
 		return 0;
-	if (make_room(w))
-		return -ENOMEM;
-	for (size_t i = 0; i < values->accounts_count; i++) {
-		struct profile_process *process = owner_of(w, values->accounts[i]);
+	FOR_EACH (account, values->accounts) {
+		struct profile_process *process = owner_of(w, *account);
+
+		if (process)
+			process->values_count++;
+		else
+			add_up(&w->hidden_records,
+			       (*account)->samples_count - (*account)->lost_count);
+	}
+	FOR_EACH (process, p->processes) {
+		process->values = calloc(process->values_count + 1, sizeof(*process->values));
+		if (!process->values)
+			return -ENOMEM;
+		process->values_count = 0;
+	}
+	FOR_EACH (account, values->accounts) {
+		struct profile_process *process = owner_of(w, *account);
 
 		if (!process)
 			continue;
 		process->values[process->values_count++] =
-			value_of(values, values->accounts[i], profile_recorded_ns(p, process));
-		add_up(&p->value_samples_count, values->accounts[i]->samples_count);
+			value_of(values, *account, profile_recorded_ns(p, process));
+		add_up(&p->value_samples_count, (*account)->samples_count);
 	}
-	for (size_t i = 0; i < p->processes_count; i++)
-		SORT_ITEMS(p->processes[i].values, p->processes[i].values_count, by_samples);
+	FOR_EACH (process, p->processes)
+		SORT_ITEMS(process->values, process->values_count, by_samples);
 	return 0;
 }
 
@@ -280,9 +260,9 @@ static void values_clear(void *state)
 {
 	struct values *values = state;
 
-	for (size_t i = 0; i < values->accounts_count; i++) {
-		free(values->accounts[i]->points);
-		free(values->accounts[i]);
+	FOR_EACH (account, values->accounts) {
+		free((*account)->points);
+		free(*account);
 	}
 	free(values->accounts);
 	free(values->names);
