@@ -423,16 +423,6 @@ static int sum_rows(const struct calls *calls, struct row_cost **rows)
 	return 0;
 }
 
-static enum perfx_dtype dominant(const uint64_t *dtypes)
-{
-	int most = PERFX_DTYPE_UNKNOWN;
-
-	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++)
-		if (dtypes[i] && (!most || dtypes[i] > dtypes[most]))
-			most = i;
-	return most;
-}
-
 ORDER(by_source_flops, struct profile_compute_source, DESCENDING(a->cost.flops, b->cost.flops),
       ASCENDING(a->source, b->source))
 
@@ -491,7 +481,7 @@ static int fill_process(const struct aggregate *a, const struct profile *profile
 
 		out->cost = cost->own.cost;
 		out->inclusive = cost->inclusive;
-		out->dtype = dominant(cost->dtypes);
+		out->dtype = profile_main_dtype(cost->dtypes);
 		out->computing_ns = cost->computing_ns;
 		if (add_to_process(compute, profile_function(profile, out->function)->source,
 				   &cost->own))

@@ -16,23 +16,6 @@ static uint64_t key_of(uint32_t stack, uint32_t context, uint16_t allocator)
 	return (uint64_t)stack << 32 | context << 11 | allocator;
 }
 
-static struct hotspot *hotspot_new(struct domain_stats *stats, uint64_t key)
-{
-	struct hotspot *hotspot = chunks_add(&stats->memory->hotspots, sizeof(*hotspot));
-	uint32_t index = (uint32_t)stats->memory->hotspots.count - 1;
-
-	if (!hotspot || map64_put(&stats->hotspot_ids, key, index))
-		return NULL;
-	hotspot->index = index;
-	if (stats->last_hotspot)
-		stats->last_hotspot->next = hotspot;
-	else
-		stats->hotspots = hotspot;
-	stats->last_hotspot = hotspot;
-	stats->hotspots_count++;
-	return hotspot;
-}
-
 /* NULL: memory is out. */
 static struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uint32_t stack,
 				   uint32_t context, uint16_t allocator)
@@ -47,12 +30,20 @@ static struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *sta
 	/* no more of them: the rest is one, of which nothing else is known */
 	if (memory->hotspots.count >= AGGREGATE_HOTSPOTS_MAX && key != 0)
 		return hotspot_get(a, stats, 0, 0, 0);
-	hotspot = hotspot_new(stats, key);
-	if (hotspot) {
-		hotspot->stack = stack;
-		hotspot->context = context;
-		hotspot->allocator = allocator;
-	}
+	hotspot = chunks_add(&memory->hotspots, sizeof(*hotspot));
+	index = (uint32_t)memory->hotspots.count - 1;
+	if (!hotspot || map64_put(&stats->hotspot_ids, key, index))
+		return NULL;
+	hotspot->index = index;
+	hotspot->stack = stack;
+	hotspot->context = context;
+	hotspot->allocator = allocator;
+	if (stats->last_hotspot)
+		stats->last_hotspot->next = hotspot;
+	else
+		stats->hotspots = hotspot;
+	stats->last_hotspot = hotspot;
+	stats->hotspots_count++;
 	return hotspot;
 }
 
@@ -261,11 +252,11 @@ struct domain_stats *domain_stats_get(struct aggregate *a, uint32_t process,
 	return stats;
 }
 
-static void threads_free(struct domain_stats *stats)
+void domain_stats__free(struct domain_stats *stats)
 {
-	for (size_t i = 0; i < stats->threads_count; i++) {
-		struct memory_thread *thread = &stats->threads[i];
-
+	if (!stats)
+		return;
+	FOR_EACH (thread, stats->threads) {
 		if (thread->pending_realloc == REALLOC_BLOCK)
 			block_release(&stats->memory->blocks, thread->realloc_block);
 		while (thread->pending_realloc == REALLOC_MAPPINGS && thread->realloc_mappings)
@@ -274,13 +265,6 @@ static void threads_free(struct domain_stats *stats)
 	}
 	free(stats->threads);
 	map64_clear(&stats->thread_ids);
-}
-
-void domain_stats__free(struct domain_stats *stats)
-{
-	if (!stats)
-		return;
-	threads_free(stats);
 	block_table_clear(&stats->memory->blocks, &stats->blocks);
 	mapped_clear(stats->memory, &stats->mappings);
 	map64_clear(&stats->hotspot_ids);

@@ -194,19 +194,6 @@ static uint64_t call_hash(uint32_t process, uint64_t call)
 	return fnv1a(words, sizeof(words));
 }
 
-static int index_calls(const struct gpu_history *h, struct map64 *ids)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < h->calls_count && !err; i++) {
-		uint64_t hash = call_hash(h->calls[i].process, h->calls[i].call);
-
-		if (map64_get(ids, hash) == MAP64_NONE)
-			err = map64_put(ids, hash, (uint32_t)i);
-	}
-	return err;
-}
-
 static struct past_call *call_of(struct gpu_history *h, const struct map64 *ids,
 				 const struct past_activity *activity)
 {
@@ -241,9 +228,10 @@ static int link_activities(struct aggregate *a, const struct map64 *ids, bool al
 	return err;
 }
 
-/* The spans of a thread, of the sorted ones. */
-static size_t first_span_of(const struct gpu_history *h, uint32_t process, uint32_t tid,
-			    uint64_t end_ns)
+/* The context of a thread at a moment, by the sorted spans; 0: in no traced call, as far as is
+ * known. */
+static uint32_t context_at(const struct gpu_history *h, uint32_t process, uint32_t tid,
+			   uint64_t time_ns)
 {
 	size_t low = 0, high = h->spans_count;
 
@@ -252,21 +240,12 @@ static size_t first_span_of(const struct gpu_history *h, uint32_t process, uint3
 		const struct past_span *span = &h->spans[middle];
 		int order = compare_threads(span->process, span->tid, process, tid);
 
-		if (order < 0 || (!order && span->end_ns < end_ns))
+		if (order < 0 || (!order && span->end_ns < time_ns))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low;
-}
-
-/* The context of a thread at a moment; 0: in no traced call, as far as is known. */
-static uint32_t context_at(const struct gpu_history *h, uint32_t process, uint32_t tid,
-			   uint64_t time_ns)
-{
-	size_t at = first_span_of(h, process, tid, time_ns);
-
-	for (size_t i = at; i < h->spans_count && i < at + STEPS_MAX; i++) {
+	for (size_t i = low; i < h->spans_count && i < low + STEPS_MAX; i++) {
 		const struct past_span *span = &h->spans[i];
 
 		if (span->process != process || span->tid != tid)
@@ -344,21 +323,6 @@ static void add_gap(struct aggregate *a, struct gpu_place *at, struct gpu_gap ga
 ORDER(by_start, struct past_activity, ASCENDING(a->start_ns, b->start_ns),
       ASCENDING(a->end_ns, b->end_ns))
 
-static int cover(struct aggregate *a, struct past_activity *activity, const struct past_call *call)
-{
-	struct gpu_place *at = gpu_place_find(a->gpu, activity->process, activity->device);
-
-	activity->covered = true;
-	if (at->busy.until_ns && activity->start_ns > at->busy.until_ns)
-		add_gap(a, at,
-			(struct gpu_gap){.from_ns = at->busy.until_ns,
-					 .to_ns = activity->start_ns,
-					 .process = activity->process,
-					 .device = activity->device,
-					 .tid = call ? call->tid : 0});
-	return gpu_cover(a, at, activity);
-}
-
 /* In order of time, as far as all before a time has come. */
 static int cover_until(struct aggregate *a, const struct map64 *ids, uint64_t until_ns)
 {
@@ -366,11 +330,23 @@ static int cover_until(struct aggregate *a, const struct map64 *ids, uint64_t un
 	int err = 0;
 
 	SORT_ITEMS(h->activities, h->activities_count, by_start);
-	for (size_t i = 0; i < h->activities_count && !err; i++) {
-		struct past_activity *activity = &h->activities[i];
+	FOR_EACH (activity, h->activities) {
+		const struct past_call *call;
+		struct gpu_place *at;
 
-		if (!activity->covered && activity->start_ns < until_ns)
-			err = cover(a, activity, call_of(h, ids, activity));
+		if (err || activity->covered || activity->start_ns >= until_ns)
+			continue;
+		call = call_of(h, ids, activity);
+		at = gpu_place_find(a->gpu, activity->process, activity->device);
+		activity->covered = true;
+		if (at->busy.until_ns && activity->start_ns > at->busy.until_ns)
+			add_gap(a, at,
+				(struct gpu_gap){.from_ns = at->busy.until_ns,
+						 .to_ns = activity->start_ns,
+						 .process = activity->process,
+						 .device = activity->device,
+						 .tid = call ? call->tid : 0});
+		err = gpu_cover(a, at, activity);
 	}
 	return err;
 }
@@ -426,7 +402,14 @@ int history_settle(struct aggregate *a, bool all)
 	uint64_t until_ns = sub_capped(h->newest_ns, LAG_NS);
 	bool crowded = h->activities_count >= ACTIVITIES_MAX / 4 * 3;
 	struct map64 ids = {0};
-	int err = place_calls(a) ?: index_calls(h, &ids);
+	int err = place_calls(a);
+
+	for (size_t i = 0; i < h->calls_count && !err; i++) {
+		uint64_t hash = call_hash(h->calls[i].process, h->calls[i].call);
+
+		if (map64_get(&ids, hash) == MAP64_NONE)
+			err = map64_put(&ids, hash, (uint32_t)i);
+	}
 
 	err = err ?: cover_until(a, &ids, all || crowded ? UINT64_MAX : until_ns);
 	err = err ?: link_activities(a, &ids, all || crowded);

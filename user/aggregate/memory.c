@@ -246,20 +246,6 @@ struct arrival {
 	uint32_t rate;	       /* see struct block */
 };
 
-static int place_mapping(struct domain_stats *stats, const struct arrival *arrival)
-{
-	const struct perfx_allocation *r = arrival->record;
-
-	return mapped_add(stats->memory, &stats->mappings,
-			  &(struct mapping){
-				  .from = r->address,
-				  .to = r->address + r->size_bytes,
-				  .time_ns = r->time_ns,
-				  .units = arrival->weight.count,
-				  .hotspot = arrival->hotspot->index,
-			  });
-}
-
 static int place_block(struct domain_stats *stats, const struct arrival *arrival)
 {
 	const struct perfx_allocation *r = arrival->record;
@@ -295,45 +281,36 @@ static bool end_overlapped(struct domain_stats *stats, uint64_t address, uint64_
 	return any;
 }
 
-/* A block of the table becomes a mapping: in units of its own. */
-static int move_to_mappings(struct domain_stats *stats, const struct block *block, uint64_t time_ns)
-{
-	struct hotspot *hotspot = hotspot_at(stats->memory, block->hotspot);
-	struct weight weight = memory_weigh_block(stats, block);
-	const struct mapping mapping = {
-		.from = block->address,
-		.to = block->address + block->size_bytes,
-		.time_ns = block->time_ns,
-		.units = weight.count,
-		.hotspot = block->hotspot,
-	};
-	int err;
-
-	live_sub(stats, hotspot, weight, time_ns);
-	if (!block->size_bytes)
-		return 0;
-	end_overlapped(stats, mapping.from, block->size_bytes, time_ns);
-	err = mapped_add(stats->memory, &stats->mappings, &mapping);
-	if (err)
-		return err;
-	weight = memory_weigh_mapping(&mapping);
-	live_add(stats, hotspot, weight, time_ns);
-	return 0;
-}
-
-/* From here on frees are inferred: a block is found by each of its bytes. 0 or -ENOMEM. */
+/* From here on frees are inferred: a block is found by each of its bytes, so those of the table
+ * become mappings, in units of their own. 0 or -ENOMEM. */
 static int begin_to_infer(struct domain_stats *stats, uint64_t time_ns)
 {
 	for (size_t i = 0; i < stats->blocks.heads_count; i++) {
 		for (uint32_t index = stats->blocks.heads[i]; index;) {
 			const struct block *block = block_at(&stats->memory->blocks, index);
-			int err = move_to_mappings(stats, block, time_ns);
+			struct hotspot *hotspot = hotspot_at(stats->memory, block->hotspot);
+			struct weight weight = memory_weigh_block(stats, block);
+			const struct mapping mapping = {
+				.from = block->address,
+				.to = block->address + block->size_bytes,
+				.time_ns = block->time_ns,
+				.units = weight.count,
+				.hotspot = block->hotspot,
+			};
+			int err;
 
+			index = block->next;
+			live_sub(stats, hotspot, weight, time_ns);
+			if (!block->size_bytes)
+				continue;
+			end_overlapped(stats, mapping.from, block->size_bytes, time_ns);
+			err = mapped_add(stats->memory, &stats->mappings, &mapping);
 			if (err == -ENOMEM)
 				return err;
 			if (err)
 				stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
-			index = block->next;
+			else
+				live_add(stats, hotspot, memory_weigh_mapping(&mapping), time_ns);
 		}
 	}
 	block_table_clear(&stats->memory->blocks, &stats->blocks);
@@ -378,7 +355,12 @@ static int add_arrival(struct aggregate *a, struct domain_stats *stats, struct a
 	if (!r->size_bytes && infers_frees(stats))
 		return 0;
 	if (r->flags & PERFX_ALLOCATION_MAPPED || infers_frees(stats)) {
-		err = place_mapping(stats, arrival);
+		err = mapped_add(stats->memory, &stats->mappings,
+				 &(struct mapping){.from = r->address,
+						   .to = r->address + r->size_bytes,
+						   .time_ns = r->time_ns,
+						   .units = arrival->weight.count,
+						   .hotspot = arrival->hotspot->index});
 		arrival->weight.bytes = r->size_bytes * arrival->weight.count;
 	} else {
 		err = place_block(stats, arrival);
@@ -394,20 +376,12 @@ static int add_arrival(struct aggregate *a, struct domain_stats *stats, struct a
 	return err;
 }
 
-/* See PROFILE_SIZES. */
-static unsigned size_class(uint64_t size_bytes)
-{
-	unsigned class = size_bytes ? 1 : 0;
-
-	if (size_bytes > 1)
-		class = 65 - (unsigned)__builtin_clzll(size_bytes - 1);
-	return min_u64(class, PROFILE_SIZES - 1);
-}
-
 static void count_allocation(struct domain_stats *stats, struct arrival *arrival)
 {
 	uint64_t size_bytes = arrival->record->size_bytes, sample_bytes = arrival->sample_bytes;
-	uint64_t *size = &stats->sizes[size_class(size_bytes)];
+	/* see PROFILE_SIZES */
+	unsigned class = size_bytes > 1 ? 65 - (unsigned)__builtin_clzll(size_bytes - 1)
+					: (unsigned)size_bytes;
 
 	if (sample_bytes) {
 		tally_sampled(&stats->tally, size_bytes, sample_bytes);
@@ -416,7 +390,7 @@ static void count_allocation(struct domain_stats *stats, struct arrival *arrival
 		tally_exact(&stats->tally, size_bytes);
 		tally_exact(&arrival->hotspot->tally, size_bytes);
 	}
-	add_up(size, arrival->weight.count);
+	add_up(&stats->sizes[min_u64(class, PROFILE_SIZES - 1)], arrival->weight.count);
 }
 
 static bool allocation_ok(const struct perfx_allocation *r)
@@ -454,26 +428,9 @@ static int allocate(struct aggregate *a, struct domain_stats *stats, struct memo
 						      : add_arrival(a, stats, arrival, r->time_ns);
 }
 
-/* False: at which rate it was sampled is not known. */
-static bool weigh_arrival(const struct domain_stats *stats, const struct perfx_allocation *r,
-			  struct arrival *arrival)
-{
-	const struct memory_domain *domain = stats->recorded;
-
-	arrival->record = r;
-	if (r->flags & PERFX_ALLOCATION_SAMPLED) {
-		if (!domain->sampling_mode)
-			return false;
-		arrival->rate = domain->sampling_mode;
-		arrival->sample_bytes = domain->modes[arrival->rate - 1].sample_bytes;
-	}
-	arrival->weight = memory_weigh(r->size_bytes, arrival->sample_bytes);
-	return true;
-}
-
 static int add_allocation(struct aggregate *a, const struct perfx_allocation *r)
 {
-	struct arrival arrival = {0};
+	struct arrival arrival = {.record = r};
 	struct memory_thread *thread;
 	struct domain_stats *stats;
 
@@ -483,8 +440,14 @@ static int add_allocation(struct aggregate *a, const struct perfx_allocation *r)
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
 		return rejected(a);
-	if (!weigh_arrival(stats, r, &arrival) ||
-	    arrival.weight.bytes > MEMORY_LIVE_MAX - stats->live_bytes ||
+	if (r->flags & PERFX_ALLOCATION_SAMPLED) {
+		arrival.rate = stats->recorded->sampling_mode;
+		if (!arrival.rate)
+			return undecoded(a);
+		arrival.sample_bytes = stats->recorded->modes[arrival.rate - 1].sample_bytes;
+	}
+	arrival.weight = memory_weigh(r->size_bytes, arrival.sample_bytes);
+	if (arrival.weight.bytes > MEMORY_LIVE_MAX - stats->live_bytes ||
 	    arrival.weight.count > MEMORY_LIVE_MAX - stats->live_count)
 		return undecoded(a);
 	if (r->flags & PERFX_ALLOCATION_BEFORE) {

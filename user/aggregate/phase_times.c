@@ -150,66 +150,38 @@ int phase_times_add(struct phase_times *times, struct phase_time new)
 	return err;
 }
 
-/* While a step is gone through. */
-struct division {
-	uint64_t *phases;
-	uint64_t at_ns;	     /* up to where it is divided */
-	uint64_t waiting_ns; /* traced code: forward, if a backward pass follows */
-	bool knows_forward;
-};
-
-static void pass_gap(struct division *d, uint64_t to_ns)
-{
-	if (to_ns > d->at_ns)
-		d->phases[PROFILE_PHASE_UNTRACED] += to_ns - d->at_ns;
-}
-
-static void settle_waiting(struct division *d, enum profile_phase phase)
-{
-	d->phases[phase] += d->waiting_ns;
-	d->waiting_ns = 0;
-}
-
-static void pass_interval(struct division *d, const struct phase_time *interval, uint64_t from_ns,
-			  uint64_t to_ns)
-{
-	pass_gap(d, from_ns);
-	if (interval->phase == PROFILE_PHASE_OTHER && d->knows_forward)
-		d->waiting_ns += to_ns - from_ns;
-	else
-		d->phases[interval->phase] += to_ns - from_ns;
-	d->at_ns = to_ns;
-	if (interval->phase == PROFILE_PHASE_BACKWARD)
-		settle_waiting(d, PROFILE_PHASE_FORWARD);
-	else if (interval->phase == PROFILE_PHASE_DATA)
-		settle_waiting(d, PROFILE_PHASE_OTHER);
-}
-
-static bool has_phase(const struct phase_times *times, size_t from, enum profile_phase phase)
-{
-	for (size_t i = from; i < times->count; i++)
-		if (times->list[i].phase == phase)
-			return true;
-	return false;
-}
-
 void phase_times_divide(const struct phase_times *times, uint64_t from_ns, uint64_t to_ns,
 			bool by_backward, uint64_t phases[PROFILE_PHASES])
 {
-	struct division d = {.phases = phases, .at_ns = from_ns};
-	size_t i = times->count;
+	uint64_t at_ns = from_ns; /* divided up to here */
+	uint64_t waiting_ns = 0;  /* traced code: forward, if a backward pass follows */
+	bool knows_forward = !by_backward;
+	size_t first = times->count;
 
-	while (i && times->list[i - 1].to_ns > from_ns)
-		i--;
-	d.knows_forward = !by_backward || has_phase(times, i, PROFILE_PHASE_DATA);
-	for (; i < times->count && times->list[i].from_ns < to_ns; i++) {
+	while (first && times->list[first - 1].to_ns > from_ns)
+		first--;
+	for (size_t i = first; i < times->count; i++)
+		knows_forward |= times->list[i].phase == PROFILE_PHASE_DATA;
+	for (size_t i = first; i < times->count && times->list[i].from_ns < to_ns; i++) {
 		const struct phase_time *interval = &times->list[i];
+		uint64_t begin_ns = max_u64(interval->from_ns, from_ns);
+		uint64_t end_ns = min_u64(interval->to_ns, to_ns);
 
-		pass_interval(&d, interval, max_u64(interval->from_ns, from_ns),
-			      min_u64(interval->to_ns, to_ns));
+		phases[PROFILE_PHASE_UNTRACED] += sub_capped(begin_ns, at_ns);
+		at_ns = end_ns;
+		if (interval->phase == PROFILE_PHASE_OTHER && knows_forward)
+			waiting_ns += end_ns - begin_ns;
+		else
+			phases[interval->phase] += end_ns - begin_ns;
+		if (interval->phase != PROFILE_PHASE_BACKWARD &&
+		    interval->phase != PROFILE_PHASE_DATA)
+			continue;
+		phases[interval->phase == PROFILE_PHASE_DATA ? PROFILE_PHASE_OTHER
+							     : PROFILE_PHASE_FORWARD] += waiting_ns;
+		waiting_ns = 0;
 	}
-	pass_gap(&d, to_ns);
-	settle_waiting(&d, PROFILE_PHASE_OTHER);
+	phases[PROFILE_PHASE_UNTRACED] += sub_capped(to_ns, at_ns);
+	phases[PROFILE_PHASE_OTHER] += waiting_ns;
 }
 
 void phase_times_forget(struct phase_times *times, uint64_t until_ns, size_t most)

@@ -72,6 +72,16 @@ const char *profile_thread_name(const struct profile_process *process, uint32_t 
 	return thread && thread->comm ? thread->comm : "";
 }
 
+enum perfx_dtype profile_main_dtype(const uint64_t dtypes[PERFX_DTYPES])
+{
+	enum perfx_dtype most = PERFX_DTYPE_UNKNOWN;
+
+	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++)
+		if (dtypes[i] && (!most || dtypes[i] > dtypes[most]))
+			most = i;
+	return most;
+}
+
 double profile_loss_share(const struct profile *profile, enum perfx_loss_kind loss)
 {
 	uint64_t count = profile->losses[loss], of = profile->calls_count;
@@ -226,9 +236,9 @@ const struct profile_process *profile_parent(const struct profile *profile,
 static const struct profile_process *ancestor_of(const struct profile *profile,
 						 const struct profile_process *process)
 {
-	const struct profile_process *parent = profile_parent(profile, process);
+	const struct profile_process *parent = process;
 
-	for (size_t depth = 0; parent && depth < profile->processes_count; depth++) {
+	for (size_t depth = 0; parent && depth <= profile->processes_count; depth++) {
 		process = parent;
 		parent = profile_parent(profile, process);
 	}

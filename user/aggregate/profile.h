@@ -505,6 +505,9 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 /* NULL when the id is unknown. */
 const struct profile_function *profile_function(const struct profile *profile, uint32_t id);
 
+/* The type of most operations, by operations of each; UNKNOWN: of all it is not known. */
+enum perfx_dtype profile_main_dtype(const uint64_t dtypes[PERFX_DTYPES]);
+
 struct profile_sample_sums {
 	uint64_t on_cpu_count, off_cpu_count, on_cpu_ns, off_cpu_ns;
 };

@@ -266,14 +266,6 @@ static bool keeps_costs(const struct aggregate *a, uint32_t process,
 	return cost->assumed && are_parts(a, process, record->function, true);
 }
 
-static bool is_backward(const struct aggregate *a, uint32_t function)
-{
-	const struct profile_function *f = function_at(a, function);
-
-	return f && (step_class(f->source, f->name, f->flags) & STEP_PHASE_MASK) ==
-			    PROFILE_PHASE_BACKWARD;
-}
-
 static bool is_concerned(const struct aggregate *a, uint32_t process,
 			 const struct perfx_reduced *record, bool nameless)
 {
@@ -319,13 +311,16 @@ static int handle_reduced(struct aggregate *a, const struct event *event)
 {
 	struct perfx_reduced record = event->reduced;
 	uint64_t time_ns = record.time_ns ? record.time_ns : 1;
+	const struct profile_function *f = function_at(a, record.function);
 	bool nameless = record.function && is_nameless(a, record.function);
 	bool keeps = false, limits_costs = false;
-	const struct step_limits later = {.times_ns = record.function ? time_ns : 0,
-					  .costs_ns = record.loses_cost ? time_ns : 0,
-					  .waits_ns = record.function ? 0 : time_ns,
-					  .backward_ns =
-						  is_backward(a, record.function) ? time_ns : 0};
+	struct step_limits later = {.times_ns = record.function ? time_ns : 0,
+				    .costs_ns = record.loses_cost ? time_ns : 0,
+				    .waits_ns = record.function ? 0 : time_ns};
+
+	if (f &&
+	    (step_class(f->source, f->name, f->flags) & STEP_PHASE_MASK) == PROFILE_PHASE_BACKWARD)
+		later.backward_ns = time_ns;
 
 	for (uint32_t i = 0; i < a->processes->count; i++) {
 		struct step_limits limits = {0};

@@ -44,19 +44,6 @@ static struct step_process *get(struct step_costs *costs, uint32_t process)
 	return of;
 }
 
-static int keep_call(struct step_process *process, const struct perfx_span *span, uint64_t end_ns)
-{
-	if (process->calls_count == STEP_CALLS_MAX) {
-		process->calls_full = true;
-		return 0;
-	}
-	return LIST_ADD(process->calls, (struct step_call){.end_ns = end_ns,
-							   .flops = span->flops,
-							   .tid = span->tid,
-							   .cost_state = span->cost_state,
-							   .dtype = span->dtype});
-}
-
 int step_costs_add(struct step_costs *costs, const struct perfx_span *span)
 {
 	uint64_t end_ns = span->start_ns + span->duration_ns;
@@ -68,7 +55,15 @@ int step_costs_add(struct step_costs *costs, const struct perfx_span *span)
 	if (process->limits.costs_ns && end_ns <= process->limits.costs_ns &&
 	    span->cost_state == PERFX_COST_COUNTED)
 		process->limited_flops += span->flops;
-	return keep_call(process, span, end_ns);
+	if (process->calls_count == STEP_CALLS_MAX) {
+		process->calls_full = true;
+		return 0;
+	}
+	return LIST_ADD(process->calls, (struct step_call){.end_ns = end_ns,
+							   .flops = span->flops,
+							   .tid = span->tid,
+							   .cost_state = span->cost_state,
+							   .dtype = span->dtype});
 }
 
 struct step_tally step_costs_sum(const struct step_costs *costs, uint32_t process)
@@ -219,9 +214,9 @@ int step_costs_continue(struct step_costs *costs, struct step_costs *before, uin
 
 void step_costs_clear(struct step_costs *costs)
 {
-	for (size_t i = 0; i < costs->count; i++) {
-		free(costs->list[i].calls);
-		free(costs->list[i].changes);
+	FOR_EACH_OF (process, *costs) {
+		free(process->calls);
+		free(process->changes);
 	}
 	free(costs->list);
 	map64_clear(&costs->ids);

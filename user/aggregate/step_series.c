@@ -50,16 +50,6 @@ void step_tally_subtract(struct step_tally *tally, const struct step_tally *less
 	tally->opaque_count -= less->opaque_count;
 }
 
-static enum perfx_dtype most_of(const struct step_tally *tally)
-{
-	int most = PERFX_DTYPE_UNKNOWN;
-
-	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++)
-		if (tally->dtypes[i] && (!most || tally->dtypes[i] > tally->dtypes[most]))
-			most = i;
-	return (enum perfx_dtype)most;
-}
-
 static void join(struct profile_step *into, const struct profile_step *next)
 {
 	into->count += next->count;
@@ -185,7 +175,7 @@ void step_series_show(const struct step_series *series, struct profile_steps *in
 		.ns = series->computed_ns,
 		.flops = series->tally.flops,
 		.thread_flops = series->tally.thread_flops,
-		.dtype = most_of(&series->tally),
+		.dtype = profile_main_dtype(series->tally.dtypes),
 		.counted_count = series->tally.counted_count,
 		.unread_count = series->tally.unread_count,
 		.opaque_count = series->tally.opaque_count,
