@@ -6,7 +6,7 @@
  *	tgid ─▶ set of mappings ─▶ mapping ─▶ page of 64 KiB of a file ─▶ its rows ─▶ rule
  *
  * User space loads a page when a walk first requests it (perfx_unwind_requests). Sizes of tables
- *and rounds of searches are bounded, whatever a file's .eh_frame says.
+ * and rounds of searches are bounded, whatever a file's .eh_frame says.
  */
 #ifndef PERFX_UNWIND_BPF_H
 #define PERFX_UNWIND_BPF_H
@@ -96,9 +96,9 @@ struct {
 } perfx_unwind_rules __weak SEC(".maps");
 
 /*
- * Cache of rules by code address. Address and generation are permuted to one word: its lowest bits are
- * the index of an entry, which has the other bits above the rule's index. An entry is one word, so
- * programs that interrupt each other, and other CPUs, read all of it or another entry.
+ * Cache of rules by code address. Address and generation are permuted to one word: its lowest bits
+ * are the index of an entry, which has the other bits above the rule's index. An entry is one word,
+ * so programs that interrupt each other, and other CPUs, read all of it or another entry.
  */
 #define UNWIND_CACHE_KEY ((1ull << PERFX_UNWIND_CACHE_BITS) - 1)
 struct {

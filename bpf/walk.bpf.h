@@ -3,7 +3,7 @@
  * Walks of call stacks.
  *
  * A walk steps from frame to frame by the unwind tables (unwind.bpf.h). Where these do not cover
- *the code (JIT compilers, assembler) it continues
+ * the code (JIT compilers, assembler) it continues
  *
  *	1. at rbp, if it points to a frame: a saved rbp and a return address that follows a call,
  *	2. at the first word up the stack that is a return address after a call. This guess is kept
@@ -11,12 +11,12 @@
  *
  * Processes without tables are walked by frame pointers only. bpf_get_stack() does the same, but it
  * loses the immediate caller (at its first instruction a function has not pushed its frame yet),
- *shows the trampoline in place of a return address that a return probe replaced, and takes longer;
+ * shows the trampoline in place of a return address that a return probe replaced, and takes longer;
  * bpf_get_stackid() loses stacks that collide.
  *
  * The stack is read in chunks. A step that needs memory outside of the chunk returns to its caller,
  * which reads it and repeats the step. So the caller chooses how to read memory, and a program can
- *walk the stack of another task (stack_run).
+ * walk the stack of another task (stack_run).
  */
 #ifndef PERFX_WALK_BPF_H
 #define PERFX_WALK_BPF_H
