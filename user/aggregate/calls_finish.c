@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rows and calling contexts of the profile: what needs all calls, such as sums and sorting. */
+/* Rows and calling contexts of the profile, which need all calls: sums and sorting. */
 #include "aggregate/calls.h"
 #include "base/order.h"
 
@@ -110,7 +110,7 @@ static double stddev_of(const struct row *row)
 	return variance > 0 ? (double)sqrtl(variance) : 0;
 }
 
-/* A bucket's middle may lie outside of what was measured. */
+/* A bucket's middle may lie outside of the measured values. */
 static uint64_t quantile_of(const struct row *row, double q)
 {
 	return min_u64(max_u64(sketch__quantile(row->sketch, q), row->min_ns), row->max_ns);

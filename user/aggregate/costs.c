@@ -49,7 +49,7 @@ static int add_span(struct costs **costs, const struct perfx_span *span)
 	bool timed = !(span->flags & PERFX_SPAN_UNTIMED);
 	struct costs *f;
 
-	/* what it did before the exception is not known */
+	/* its work before the exception is not known */
 	if (span->flags & PERFX_SPAN_UNWOUND)
 		return 0;
 	f = costs_get(costs);

@@ -164,7 +164,7 @@ void hotspot_touch(const struct domain_stats *stats, struct hotspot *hotspot, ui
 		hotspot->peak_number = stats->peak_number;
 		hotspot->live_at_peak = hotspot->live_bytes;
 	}
-	/* two windows become one, which ends with what the second of them had */
+	/* two windows become one, which ends with the live bytes of the second */
 	for (; hotspot->level < stats->memory->clock.level; hotspot->level++) {
 		hotspot->alloc_window /= 2;
 		for (uint32_t i = 0; i < hotspot->alloc_window; i++)
@@ -302,7 +302,7 @@ void domain_stats_note_modes(struct domain_stats *stats)
 {
 	const struct memory_domain *domain = stats->recorded;
 
-	/* what lived when it began may have gone unseen */
+	/* blocks that lived when it began may have been freed unseen */
 	if (stats->blind_seen != domain->blind_count && stats->live_count)
 		stats->blind = true;
 	if (mode_infers_frees(memory_mode_now(domain)) && stats->live_count)
@@ -387,7 +387,8 @@ void domain_stats_note_unknown(struct domain_stats *stats, uint64_t time_ns)
 	stats->unknown_frees++;
 }
 
-/* Makes room: a thread that is in no reallocation is remembered only for what it did last. */
+/* Makes room by forgetting threads that are in no reallocation: of these only the last call was
+ * remembered. */
 static int forget_threads(struct domain_stats *stats)
 {
 	size_t kept = 0;

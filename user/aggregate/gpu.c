@@ -281,7 +281,8 @@ static void work_done(struct gpu_work *work, uint32_t registers, uint32_t static
 	add_up(&work->bytes, bytes);
 }
 
-/* What GPU_ACTIVITY, GPU_OVERFLOW and GPU_LAUNCHES records have in common, and what some lack. */
+/* The members that GPU_ACTIVITY, GPU_OVERFLOW and GPU_LAUNCHES records have in common, and others.
+ */
 #define WORK_KEY(record, ...)                                                          \
 	{                                                                              \
 		.process = (record)->process, .name = (record)->name,                  \

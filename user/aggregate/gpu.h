@@ -23,7 +23,7 @@ struct buckets {
 	uint64_t values[BUCKETS_COUNT];
 };
 
-/* A time: each bucket gets its part of it. What lies before from_ns is left out. */
+/* Gives each bucket its part of a time, from from_ns on. */
 void buckets_add_time(struct buckets *buckets, uint64_t from_ns, uint64_t to_ns);
 void buckets_add(struct buckets *buckets, uint64_t time_ns, uint64_t value);
 uint64_t buckets_between(const struct buckets *buckets, uint64_t from_ns, uint64_t to_ns);
@@ -87,7 +87,7 @@ struct gpu_device {
 	struct thinning points_thinning;
 };
 
-/* Time covered by what came in order of its start. */
+/* Time covered by intervals that come in order of their starts. */
 struct gpu_covered {
 	uint64_t until_ns, ns;
 };
@@ -214,7 +214,7 @@ void gpu_reduced(struct aggregate *aggregate, const struct perfx_reduced *record
 /* for gpu_history.c */
 void gpu_caller_add(struct gpu_work *work, uint32_t context, uint64_t count, uint64_t ns);
 struct gpu_place *gpu_place_find(struct gpu *gpu, uint32_t process, uint32_t device);
-/* Adds an activity to what its device's time was covered by; in order of their start. */
+/* Adds an activity to the covered time of its device; in order of their starts. */
 int gpu_cover(struct aggregate *aggregate, struct gpu_place *place,
 	      const struct past_activity *activity);
 /* The call that asked for it; NULL, or one without place: not known. 0 or -ENOMEM. */

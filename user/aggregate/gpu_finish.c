@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What the parts share. */
+/* State while the profile is filled. */
 struct gpu_ctx {
 	struct finish_ctx *w;
 	const struct gpu *gpu;
@@ -299,7 +299,7 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 	kernel.recorded_count = sketch__count(work->sketch);
 	kernel.stddev_ns = sqrt(work->squares / (double)kernel.recorded_count);
 	kernel.max_ns = work->max_ns;
-	/* a bucket's middle may lie outside of what was measured */
+	/* a bucket's middle may lie outside of the measured values */
 	kernel.p99_ns = sketch__quantile(work->sketch, 0.99);
 	kernel.p99_ns = max_u64(min_u64(kernel.p99_ns, work->max_ns), work->min_ns);
 	return kernel;
@@ -328,7 +328,7 @@ ORDER(by_total, struct profile_gpu_kernel, DESCENDING(a->total_ns, b->total_ns),
 ORDER(by_bytes, struct profile_gpu_copy, DESCENDING(a->bytes, b->bytes),
       DESCENDING(a->count, b->count), (int)a->direction - (int)b->direction)
 
-/* Names of their own may come by several ids; copies differ by what is not shown. */
+/* Merges copies that differ only by members that are not shown. */
 static void merge_copies(struct profile_gpu *gpu)
 {
 	size_t kept = 0;

@@ -187,7 +187,8 @@ static int leave(struct memory *memory, struct mapping_tree *tree, struct mappin
 	return err;
 }
 
-/* Cuts off what reaches over [from, to). Without room for it the mapping goes as a whole. */
+/* Cuts a mapping to [from, to); the parts outside stay. Without room for these the mapping goes as
+ * a whole. */
 static int cut(struct memory *memory, struct mapping_tree *tree, struct mapping *mapping,
 	       uint64_t from, uint64_t to)
 {

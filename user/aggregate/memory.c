@@ -23,7 +23,7 @@
 
 #include <math.h>
 
-/* What ends a block. */
+/* How a block ends. */
 struct ending {
 	uint64_t time_ns;
 	bool is_free; /* otherwise its free was lost */
@@ -113,8 +113,8 @@ static void end_mappings(struct domain_stats *stats, struct mapping *list,
 		add_up(&stats->frees, heaviest);
 }
 
-/* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
- * its own. 0 or -ENOMEM; the list is valid always. */
+/* Takes [address, address + size) out of the mappings; each part that stays is a block of its own.
+ * 0 or -ENOMEM; the list is always valid. */
 static int remove_mappings(struct domain_stats *stats, uint64_t address, uint64_t size_bytes,
 			   uint64_t time_ns, struct mapping **list)
 {
@@ -327,7 +327,7 @@ static int clear_place(struct domain_stats *stats, const struct perfx_allocation
 	int err;
 
 	if (infers_frees(stats)) {
-		/* its memory was free: what lay there has been freed */
+		/* its memory was free: blocks at this address have been freed */
 		err = stats->blocks.count ? begin_to_infer(stats, r->time_ns) : 0;
 		domain_stats_infer_frees(stats);
 		end_overlapped(stats, r->address, r->size_bytes, r->time_ns);
@@ -524,7 +524,7 @@ static int free_mapped(struct domain_stats *stats, struct memory_thread *thread,
 	} else if (list) {
 		end_mappings(stats, list, &ending);
 	}
-	/* what is not known is a file, a stack, or what `free` gives back of a large block */
+	/* an unknown mapping is a file, a stack, or a part of a large block that `free` unmaps */
 	return err;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory: what is allocated, freed and live.
+ * Memory: allocations, frees and live blocks.
  *
  * struct domain_stats has the statistics of one domain in one process: a table of live blocks by
  * address and a tree of mapped intervals (live_blocks.c), what each thread did last, and hotspots:
@@ -226,9 +226,9 @@ uint32_t block_remove(struct block_pool *pool, struct block_table *table, uint64
 void block_table_clear(struct block_pool *pool, struct block_table *table);
 
 /* live_blocks.c: mappings */
-/* Takes out what lies in [from, to), as a list that is the caller's. A mapping that reaches over an
- * end is cut there: what is outside stays. 0, -ENOMEM, or -ENOSPC when there was no room for a part
- * that should have stayed, which is then in the list. The list is valid always. */
+/* Takes [from, to) out, as a list that is the caller's. A mapping that reaches over an end is cut
+ * there, and the part outside stays. 0, -ENOMEM, or -ENOSPC when there was no room for a part that
+ * should have stayed, which is then in the list. The list is always valid. */
 int mapped_remove(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
 		  struct mapping **list);
 /* Takes out all that have a byte in [from, to), uncut, as a list that is the caller's. */
@@ -247,7 +247,7 @@ static inline struct hotspot *hotspot_at(const struct memory *memory, uint32_t i
 {
 	return chunks_at(&memory->hotspots, index, sizeof(struct hotspot));
 }
-/* Notes what the hotspot has, for the last peak and the windows that are over, at a time. */
+/* Notes the hotspot's live bytes for the last peak and for the windows that are over at a time. */
 void hotspot_touch(const struct domain_stats *stats, struct hotspot *hotspot, uint64_t time_ns);
 /* The number of the window at a time; makes windows longer when they are too many. */
 uint32_t alloc_window_at(struct memory *memory, uint64_t time_ns);
@@ -281,7 +281,7 @@ int domain_stats_tick(struct domain_stats *stats, uint64_t time_ns);
 void domain_stats_note_unknown(struct domain_stats *stats, uint64_t time_ns);
 /* Its windows become as long as the clock's. */
 void domain_stats_level_unknown(struct domain_stats *stats);
-/* Frees are inferred from here on: what lives is an upper bound. */
+/* Frees are inferred from here on: live bytes are an upper bound. */
 void domain_stats_infer_frees(struct domain_stats *stats);
 /* Whether blocks may have been freed unseen since the last call. */
 void domain_stats_note_modes(struct domain_stats *stats);

@@ -47,7 +47,7 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 	const struct aggregate *a = source->a;
 	const struct profile_stack *stack;
 	const struct context *context;
-	/* it may go on changing: what is over by now is noted in a copy */
+	/* a copy, for the hotspot may go on changing */
 	struct hotspot now = *hotspot;
 
 	hotspot_touch(source->stats, &now, source->process->to_ns);
@@ -179,7 +179,7 @@ static void fill_estimates(const struct memory_source *source, const struct memo
 
 	if (stats)
 		tally = stats->tally;
-	/* nothing was sampled: what may have been missed, of any size */
+	/* nothing was sampled: a block of any size may have been missed */
 	if (out->sampled && !tally.sampled_count)
 		tally.missed_bytes = tally.missed_count =
 			(double)sampled_at(domain, source->process);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What tracing cost: estimated, by hits and what a hit costs, and observed, by steps with and
- * without probes. */
+/* The cost of tracing: estimated from the hits and the cost of a hit, and observed by steps with
+ * and without probes. */
 #include "aggregate/calls.h"
 #include "aggregate/steps.h"
 
@@ -226,7 +226,7 @@ static double served_share_of_children(const struct profile *p, const struct pro
 	return least;
 }
 
-/* Most steps that are shorter wait for no CPU: who has got one keeps it for some ms. */
+/* Most shorter steps wait for no CPU: a thread that has one keeps it for some ms. */
 #define SLICE_NS 10000000u
 
 static double noise_percent(const struct profile *p, const struct perfx_unprobed_steps *without,

@@ -68,8 +68,8 @@ struct period {
 /* How many Python functions are around the calls of a context. */
 typedef unsigned period_depth_fn(void *ctx, uint32_t context);
 
-/* In what is called since the last reduction or else before the first one. 1: found, 0: there is
- * none, -ENOMEM. */
+/* Searches the calls since the last reduction, or else those before the first one. 1: found, 0:
+ * there is none, -ENOMEM. */
 int period_find(struct period *found, const struct period_calls *calls, period_depth_fn *depth_of,
 		void *ctx);
 

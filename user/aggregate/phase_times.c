@@ -12,7 +12,7 @@ static int add_interval(struct phase_times *times, struct phase_time interval)
 	return interval.from_ns < interval.to_ns ? LIST_ADD_TO(times, interval) : 0;
 }
 
-/* Puts an interval among those that it overlaps, `rest`; what takes precedence stays whole. */
+/* Puts an interval among those that it overlaps, `rest`. Phases of precedence stay whole. */
 static int merge(struct phase_times *times, const struct phase_time *rest, size_t rest_count,
 		 struct phase_time new)
 {
@@ -55,7 +55,7 @@ static void drop_inner(struct phase_times *times, const struct phase_time *outer
 	}
 }
 
-/* Spans come by their ends, so most of what a new one overlaps are the last. */
+/* Spans come by their ends, so a new one overlaps mostly the last intervals. */
 static int insert_one(struct phase_times *times, struct phase_time new)
 {
 	size_t first, rest_count;

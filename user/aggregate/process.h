@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes: when they begin and end, their threads, samples of what they use.
+ * Processes: when they begin and end, their threads, samples of their usage.
  */
 #ifndef PERFX_AGGREGATE_PROCESS_H
 #define PERFX_AGGREGATE_PROCESS_H
@@ -109,9 +109,9 @@ int process_hits(struct aggregate *aggregate, uint32_t process, uint32_t tid, un
 /* Its place among the process's threads, made when it is new: AGGREGATE_THREADS_MAX when there is
  * no more room, or -ENOMEM. */
 int64_t process_thread(struct process *proc, uint32_t tid);
-/* Over before the capture begins, and nothing came late of it. */
+/* It ended before the capture began, and no late record named it. */
 bool process_is_bygone(const struct aggregate *aggregate, const struct process *proc);
-/* Is it there still? ctx: the aggregate. */
+/* Is the process still alive? ctx: the aggregate. */
 bool process_goes_on(void *ctx, uint32_t process);
 
 #endif

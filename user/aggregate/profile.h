@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The state that events add up to: what analyze judges and report shows. Plain data; every report
+ * The state that events add up to, which analyze judges and report shows. Plain data; every report
  * is a view of it. Made by aggregate/aggregate.h, which owns all of it.
  *
  * Times are ns. UINT64_MAX (PROFILE_ABSENT) means "not measured"; writers leave such a field out.
@@ -353,7 +353,7 @@ struct profile_interval {
 	uint64_t from_ns, to_ns;
 };
 
-/* What a time has of another. */
+/* The length of the overlap of an interval and a time. */
 uint64_t profile_overlap_ns(const struct profile_interval *interval, uint64_t from_ns,
 			    uint64_t to_ns);
 
@@ -564,10 +564,10 @@ static inline uint64_t profile_wall_ns(const struct profile_process *process)
 	return process->to_ns - process->from_ns;
 }
 
-/* What of a time was recorded; CLOCK_MONOTONIC. */
+/* The recorded part of a time; CLOCK_MONOTONIC. */
 uint64_t profile_recorded_between(const struct profile *profile, uint64_t from_ns, uint64_t to_ns);
 
-/* What of the process's was. */
+/* The recorded part of the process's life. */
 uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process);
 
 #endif

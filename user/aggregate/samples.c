@@ -37,7 +37,7 @@ struct wait_object {
 	const char *name;
 };
 
-/* When a sample was taken. The last ones are kept, to tell what slow steps did: 16 bytes each. */
+/* When a sample was taken. The last ones are kept to explain slow steps: 16 bytes each. */
 #define SAMPLE_TIMES_MAX (1u << 18)
 
 struct sample_time {
@@ -204,7 +204,7 @@ static int handle_sample(struct aggregate *a, const struct event *event)
 static int handle_blocked(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_blocked *record = &event->blocked;
-	/* who wakes a thread may change from segment to segment: its wait remains the same */
+	/* the waking thread may change from segment to segment: the wait remains the same */
 	bool is_lock = record->reason == PERFX_WAIT_FUTEX;
 	struct activity_key key = {.object = record->object,
 				   .process = record->process,

@@ -299,7 +299,7 @@ static int fill_stack(struct aggregate *a, const struct stack *stack, struct pro
 	return 0;
 }
 
-/* All stacks, before what refers to them. 0 or -ENOMEM. */
+/* All stacks, before other parts refer to them. 0 or -ENOMEM. */
 static int stacks_fill(struct finish_ctx *ctx)
 {
 	struct aggregate *a = ctx->a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which calls end the steps of a process, and what its steps are. */
+/* Chooses the calls that end the steps of a process. */
 #include "aggregate/step_thread.h"
 #include "aggregate/steps.h"
 #include "base/order.h"

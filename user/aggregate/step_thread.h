@@ -27,11 +27,12 @@ struct phase_times {
 
 /* A call's time; to be called in the order in which calls end. 0 or -ENOMEM. */
 int phase_times_add(struct phase_times *times, struct phase_time new);
-/* Adds what a step from one time to another has of each phase, ns. by_backward: backward passes end
- * the steps, so that traced code belongs to a forward pass only where the data phase is known. */
+/* Adds the time of each phase in a step from one time to another, ns. by_backward: backward passes
+ * end the steps, so that traced code belongs to a forward pass only where the data phase is known.
+ */
 void phase_times_divide(const struct phase_times *times, uint64_t from_ns, uint64_t to_ns,
 			bool by_backward, uint64_t phases[PROFILE_PHASES]);
-/* Drops what has ended by a time, and the older half where more than `most` are left. */
+/* Drops phases that have ended by a time, and the older half where more than `most` are left. */
 void phase_times_forget(struct phase_times *times, uint64_t until_ns, size_t most);
 void phase_times_clear(struct phase_times *times);
 

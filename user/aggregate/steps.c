@@ -33,7 +33,7 @@ static struct ender *ender_of(struct step_thread *thread, uint32_t function, uin
 	return ender->durations ? ender : NULL;
 }
 
-/* Is there a step before it? What was before its window was not recorded. */
+/* Is there a step before it, in the same recording window? */
 static bool follows_another(const struct step_thread *thread, const struct ender *ender)
 {
 	return ender->last_ns && ender->last_ns >= thread->opened_ns;
@@ -347,7 +347,7 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 		err = phase_times_add(&thread->phases,
 				      (struct phase_time){span->start_ns, end_ns, phase});
 	if (!err && rank)
-		/* what has a phase is the end of a step; other ranges are the step */
+		/* a range with a phase ends a step; another range is the step */
 		err = end_steps(steps, thread, span, rank, phase ? UINT64_MAX : span->start_ns,
 				end_ns);
 	else if (!err && is_period(&thread->period, span->function, span->context))
@@ -514,8 +514,7 @@ void steps_hide_periods(struct steps *steps)
 	steps->shown_count = 0;
 }
 
-/* Calls of which it was learned late what they do: those that have ended in a step are put there.
- */
+/* Adds a call whose cost became known late to the step in which it ended. */
 static void cost_late(const struct steps *steps, const struct perfx_span *span, uint64_t end_ns)
 {
 	for (size_t i = 0; i < steps->threads_count; i++) {
@@ -576,7 +575,7 @@ static int thread_continue(struct steps *steps, struct step_thread *before)
 	for (; thread->enders_count < before->enders_count; thread->enders_count++) {
 		struct ender *ender = &thread->enders[thread->enders_count];
 
-		/* what it has counted belongs to the run alone from now on */
+		/* its counts so far belong to the run alone from now on */
 		ender->series = (struct step_series){0};
 		ender->times = (struct step_times){0};
 		ender->picks = (struct step_picks){0};

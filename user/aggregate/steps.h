@@ -33,7 +33,7 @@ enum step_rank {
 /* Returns the bits of a function by its source, name and flags (PERFX_FUNCTION_). Pure. */
 unsigned step_class(unsigned source, const char *name, unsigned flags);
 
-/* Of functions by id, for who follows steps without an aggregate. */
+/* Classes of functions by id, for users that follow steps without an aggregate. */
 struct step_classes {
 	unsigned *list;
 	size_t capacity;
@@ -79,7 +79,7 @@ struct step_series {
 /* tally NULL: what it computed is not known. 0 or -ENOMEM. */
 int step_series_add(struct step_series *series, const struct profile_step *step,
 		    const struct step_tally *tally);
-/* A call of which it was learned late what it computed: did it end in one of these? */
+/* A call whose cost became known late: did it end in one of these? */
 bool step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call);
 /* Borrowed. Not of an empty one. */
 void step_series_show(const struct step_series *series, struct profile_steps *into);

@@ -47,7 +47,7 @@ static double sum_value(const struct precise_sum *sum)
 {
 	double value = sum->sum + sum->error;
 
-	/* beyond what a double holds the error is no number */
+	/* beyond the range of a double the error is no number */
 	return isnan(value) ? sum->sum : value;
 }
 
@@ -190,7 +190,7 @@ static struct profile_user_value value_of(const struct values *values,
 		.strange_count = account->strange_count,
 		.lost_count = account->lost_count,
 		.unsummed_count = account->unsummed_count,
-		/* what was added and lost is in no value unless it was summed */
+		/* lost additions are in no value unless they were summed */
 		.value = account->unsummed_count && account->added_count ? NAN : value_now(account),
 		.sum = sum_value(&account->sum),
 		.lowest = account->lowest,

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* A decoded record: what everything after decode works with. */
+/* A decoded record, with which everything after decode works. */
 #define EVENT_STRINGS_MAX 5
 
 struct event {
@@ -73,7 +73,7 @@ static inline uint64_t stack_address(const struct event *event, uint32_t frame)
 }
 
 /* Decodes the record at data. Returns its size, so that the next one lies at data + size.
- *   -EAGAIN   the record is longer than what is there: a cut tail
+ *   -EAGAIN   the record is longer than the bytes that are there: a cut tail
  *   -EBADMSG  not a record: nothing that follows can be trusted
  *   -ENOTSUP  a kind or a form of one that is not known here; *skip is its size, go on there
  * *event is valid only on success; its strings live as long as data. */

@@ -21,7 +21,7 @@ const char *name_of_peak_origin(enum perfx_peak_origin origin);
 const char *name_of_language(enum perfx_language language);
 /* "no_table": why a stack has no more frames */
 const char *name_of_stack_end(enum perfx_stack_end end);
-/* What that means, in the midst of a sentence: "code without a file (compiled at run time)" */
+/* Its meaning, in the midst of a sentence: "code without a file (compiled at run time)" */
 const char *meaning_of_stack_end(enum perfx_stack_end end);
 /* "read", "gil"; of PERFX_WAIT_SYSCALL "syscall": the call's own name is base/syscalls.h's */
 const char *name_of_wait(enum perfx_wait_reason reason);
@@ -31,7 +31,7 @@ const char *name_of_gpu_direction(enum perfx_gpu_direction direction); /* "host_
 const char *name_of_gpu_copy(enum perfx_gpu_op op, enum perfx_gpu_direction direction);
 const char *name_of_gpu_host_memory(enum perfx_gpu_host_memory memory);
 const char *name_of_gpu_agent_state(enum perfx_gpu_agent_state state);
-/* What a loss means: one line for the report. */
+/* The meaning of a loss: one line for the report. */
 const char *meaning_of_loss(enum perfx_loss_kind loss);
 
 #endif

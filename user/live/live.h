@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A recording while it goes on: what it has counted so far, and what its last seconds show.
+ * A recording while it goes on: its counts so far, and its last seconds.
  *
  *   events ─▶ keyframe ─ begins ─▶ the aggregate of an epoch ─▶ a snapshot each period
  *                                          └─▶ sums of the whole run, which never fall

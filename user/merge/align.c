@@ -120,8 +120,8 @@ static uint64_t nearest(const uint64_t *ends, size_t count, double to_ns)
 	return ends[low];
 }
 
-/* From where the lag was found on, one way: what is near is near to the pairs before, for clocks
- * drift. Slowly: one late end is no drift. */
+/* Pairs ends one way from where the lag was found. Clocks drift: an end is paired by the offset of
+ * the pairs before, which follows slowly, as one late end is no drift. */
 static void pair_from(double *differences, size_t from, size_t to, int way,
 		      const uint64_t *reference, size_t reference_count, const uint64_t *ends,
 		      const struct lag *lag)
@@ -266,7 +266,7 @@ bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t r
 	if (!tried_count)
 		return false;
 	*alignment = choose(tried, tried_count, expected_ns, gap_ns);
-	/* what varies as much as the calls are apart is not the same call */
+	/* ends that vary as much as the calls are apart are not of the same call */
 	return (double)alignment->error_ns < gap_ns / 4;
 }
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest id of a space; what is beyond is not decoded. */
+/* The largest id of a space; larger ones are not decoded. */
 uint64_t id_max(enum id_space space);
 
 /*
@@ -100,7 +100,7 @@ bool align_ends(struct alignment *alignment, const uint64_t *reference, size_t r
  * day. */
 struct alignment align_captures(const struct survey *reference, const struct survey *capture);
 
-/* The same to what the reference itself is aligned to. */
+/* Aligns to the capture that the reference itself is aligned to. */
 struct alignment align_through(const struct alignment *outer, struct alignment inner);
 
 uint64_t align_time(const struct alignment *alignment, uint64_t time_ns);

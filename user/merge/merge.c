@@ -424,7 +424,7 @@ static int write_moved(struct merger *merge, struct input *input, const struct p
 	struct event moved;
 	size_t skip;
 
-	/* what is not known by its new ids is not written */
+	/* a record that its new ids make invalid is not written */
 	if (decode_event(record, record->size, &moved, &skip) < 0) {
 		input->undecoded_count++;
 		return 0;

@@ -61,11 +61,11 @@ struct pipeline {
 	struct aggregate *aggregate;	/* borrowed; NULL: not wanted */
 	struct capture_writer *capture; /* borrowed; NULL: not wanted */
 	uint64_t capture_max;		/* bytes of the file; 0: as long as it gets */
-	bool full;			/* what pipeline_full said last */
-	/* Sees each event; what is not 0 ends a replay. NULL: not wanted. */
+	bool full;			/* last result of pipeline_full */
+	/* Sees each event; a value other than 0 ends a replay. NULL: not wanted. */
 	int (*on_event)(void *ctx, const struct event *event);
 	void *ctx;
-	struct time_slice *time_slice; /* borrowed; what of a replay goes on. NULL: all of it */
+	struct time_slice *time_slice; /* borrowed; selects events of a replay. NULL: all */
 	int err;		       /* the first error: -ENOSPC, -ENOMEM, …; later records are
 								 still aggregated */
 };
@@ -73,7 +73,7 @@ struct pipeline {
 /* Makes the sink of it; the rest is the caller's to fill. */
 void pipeline_init(struct pipeline *pipeline);
 
-/* The file gets what it has been given, also the disk's errors are noticed. */
+/* Sends the added records to the file, and notices the disk's errors. */
 void pipeline_flush(struct pipeline *pipeline);
 
 /* The file has reached capture_max: time to end the recording. */
@@ -99,7 +99,7 @@ struct cut {
 	const char *path;   /* of a capture with segments, as a flight recorder writes it */
 	const char *to;	    /* the file that is made */
 	uint64_t length_ns; /* at least so much of its end, in whole segments */
-	/* Asked now and then: what is not 0 ends it and is returned. */
+	/* Called now and then: a value other than 0 ends the cut and is returned. */
 	int (*check)(void *ctx); /* NULL: nobody is asked */
 	void *ctx;
 };
