@@ -3,8 +3,8 @@
  * The agent's thread: begins, reads what CUPTI has completed, and leaves.
  *
  * Its descriptors are in the program's table, and a program that closes all of them (daemons do)
- * may get the same number for a file of its own. So the socket is used only after a look at its
- * inode, the ring's memfd is closed when it is mapped, and waiting is done on a futex.
+ * may get the same number for a file of its own. So the socket's inode is checked before each use,
+ * the ring's memfd is closed when it is mapped, and waiting is done on a futex.
  */
 #include "agent.h"
 
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define FLUSH_NS       200000000ull
-#define WAIT_NS	       50000000ull    /* looks at the socket so often */
+#define WAIT_NS	       50000000ull    /* the socket is read so often */
 #define START_NS       10000000000ull /* the tracer sends START within */
 #define DRIVER_POLL_NS 2000000ull     /* cuInit may be under way */
 #define EXIT_NS	       1000000000ull  /* the program's exit waits so long at most */
@@ -131,15 +131,6 @@ static int connect_by_name(const char *name)
 		fd = -1;
 	}
 	return fd;
-}
-
-static bool open_socket(void)
-{
-	socket_fd = perfx_agent_config.socket_fd;
-	if (socket_fd < 0)
-		socket_fd = connect_by_name(socket_name);
-	socket_inode = socket_fd >= 0 ? inode_of(socket_fd) : 0;
-	return socket_inode != 0;
 }
 
 static void answer(enum perfx_agent_message kind, const char *text, uint64_t left_mapped_bytes)
@@ -272,16 +263,6 @@ static uint64_t image_bytes(void)
 	return (uintptr_t)_end - (uintptr_t)__ehdr_start;
 }
 
-/* CUPTI belongs to the process's profiler: what that has enabled by now must stay so, and its
- * callbacks have taken the place of ours. What was complete is read; nothing of CUPTI is called. */
-static void step_aside(void)
-{
-	buffers_drain(records_parse);
-	ring_publish();
-	answer(PERFX_AGENT_STEPPED_ASIDE, "the process's own profiler has begun",
-	       image_bytes() + buffers_mapped_bytes());
-}
-
 static void stop(enum end end)
 {
 	static const char *const why[] = {[END_STOP] = "",
@@ -311,7 +292,11 @@ static void work(void)
 	char text[PERFX_AGENT_TEXT] = "";
 	enum end end;
 
-	if (!open_socket())
+	socket_fd = perfx_agent_config.socket_fd;
+	if (socket_fd < 0)
+		socket_fd = connect_by_name(socket_name);
+	socket_inode = socket_fd >= 0 ? inode_of(socket_fd) : 0;
+	if (!socket_inode)
 		return;
 	if (!wait_for_start(&start)) {
 		refuse("the tracer's messages are not understood");
@@ -333,10 +318,17 @@ static void work(void)
 	}
 	answer(PERFX_AGENT_HELLO, cupti.path, 0);
 	end = record(start.deadline_ns);
-	if (end == END_STEP_ASIDE)
-		step_aside();
-	else
+	if (end != END_STEP_ASIDE) {
 		stop(end);
+		return;
+	}
+	/* CUPTI belongs to the process's profiler: what that has enabled by now must stay so, and
+	 * its callbacks have taken the place of ours. Complete buffers are read; nothing of CUPTI
+	 * is called. */
+	buffers_drain(records_parse);
+	ring_publish();
+	answer(PERFX_AGENT_STEPPED_ASIDE, "the process's own profiler has begun",
+	       image_bytes() + buffers_mapped_bytes());
 }
 
 static void *thread_main(void *ctx)
@@ -383,22 +375,17 @@ static bool start_thread(void)
 	return !err;
 }
 
-static void read_environment(void)
+__attribute__((constructor)) static void begin(void)
 {
 	const char *name = getenv(PERFX_AGENT_SOCKET_VARIABLE);
 	const char *other = getenv("CUDA_INJECTION64_PATH");
 
+	is_injected = perfx_agent_config.socket_fd >= 0 || perfx_agent_config.socket_name[0];
 	snprintf(socket_name, sizeof(socket_name), "%s", name ? name : "");
 	for (size_t i = 0; perfx_agent_config.socket_name[0] && i < PERFX_AGENT_SOCKET_NAME; i++)
 		socket_name[i] = perfx_agent_config.socket_name[i];
 	if (is_injected && other)
 		snprintf(other_injection, sizeof(other_injection), "%s", other);
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-	is_injected = perfx_agent_config.socket_fd >= 0 || perfx_agent_config.socket_name[0];
-	read_environment();
 	if (!is_injected && !*socket_name)
 		return;
 	own_pid = (pid_t)system_pid();

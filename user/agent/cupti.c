@@ -25,14 +25,6 @@ struct cupti cupti;
 #define VERSION_OLDEST	    12 /* CUDA 10: records of CONCURRENT_KERNEL as here */
 #define VERSION_NULL_BUFFER 27 /* 12.9: a request for a buffer may be declined */
 
-/* The CUDA release that a version belongs to. */
-static int major_of(uint32_t version)
-{
-	if (version >= 10000)
-		return (int)(version / 10000);
-	return version >= 19 ? 12 : version >= 13 ? 11 : 10;
-}
-
 #define CUDA_NOT_INITIALISED 3
 
 enum driver driver_state(char *why, size_t why_size)
@@ -137,13 +129,6 @@ static void *open_beside(const char *cudart)
 	return library;
 }
 
-/* As the process itself would find it. */
-static void *open_by_name(void)
-{
-	snprintf(cupti.path, sizeof(cupti.path), "libcupti.so.%d", cupti.driver_version / 1000);
-	return dlopen(cupti.path, RTLD_NOW | RTLD_LOCAL);
-}
-
 static void *open_library(void)
 {
 	struct mapped_search search;
@@ -152,7 +137,11 @@ static void *open_library(void)
 		set_path(search.path);
 		return dlopen(search.path, RTLD_NOW | RTLD_NOLOAD);
 	}
-	return find_mapped("libcudart.so", &search) ? open_beside(search.path) : open_by_name();
+	if (find_mapped("libcudart.so", &search))
+		return open_beside(search.path);
+	/* as the process itself would find it */
+	snprintf(cupti.path, sizeof(cupti.path), "libcupti.so.%d", cupti.driver_version / 1000);
+	return dlopen(cupti.path, RTLD_NOW | RTLD_LOCAL);
 }
 
 #define FUNCTION(member, name, optional)                       \
@@ -184,18 +173,6 @@ static const struct {
 	FUNCTION(tracing_is_running, "cuptiIsTracingSessionRunning", true),
 };
 
-static const char *find_functions(void)
-{
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = dlsym(cupti.library, functions[i].name);
-
-		if (!function && !functions[i].optional)
-			return functions[i].name;
-		memcpy((char *)&cupti + functions[i].offset, &function, sizeof(function));
-	}
-	return NULL;
-}
-
 static int note_profiler(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	const char **name = ctx;
@@ -205,29 +182,26 @@ static int note_profiler(struct dl_phdr_info *info, size_t size, void *ctx)
 	return *name != NULL;
 }
 
-/* The profiler that the process has already; NULL: none. */
-static const char *other_profiler(const char *injection)
-{
-	const char *name = NULL;
-
-	return dl_iterate_phdr(note_profiler, &name) ? name : injection;
-}
-
 static bool version_is_good(char *why, size_t why_size)
 {
 	const char *bad;
-	int result = cupti.get_version(&cupti.version);
+	int major, result = cupti.get_version(&cupti.version);
 
 	if (result) {
 		snprintf(why, why_size, "%s does not work here (error %d)", cupti.path, result);
 		return false;
 	}
+	/* the CUDA release that the version belongs to */
+	major = cupti.version >= 10000 ? (int)(cupti.version / 10000)
+		: cupti.version >= 19  ? 12
+		: cupti.version >= 13  ? 11
+				       : 10;
 	bad = perfx_agent_bad_cupti(cupti.version);
 	if (bad)
 		snprintf(why, why_size, "CUPTI %u: %s", cupti.version, bad);
 	else if (cupti.version < VERSION_OLDEST)
 		snprintf(why, why_size, "CUPTI %u is too old", cupti.version);
-	else if (major_of(cupti.version) > cupti.driver_version / 1000)
+	else if (major > cupti.driver_version / 1000)
 		snprintf(why, why_size, "CUPTI %u is newer than the driver (CUDA %d.%d)",
 			 cupti.version, cupti.driver_version / 1000,
 			 cupti.driver_version % 1000 / 10);
@@ -238,8 +212,11 @@ static bool version_is_good(char *why, size_t why_size)
 
 bool cupti_open(const char *injection, char *why, size_t why_size)
 {
-	const char *other = other_profiler(injection), *missing;
+	const char *other = NULL;
 
+	/* the profiler that the process has already */
+	if (!dl_iterate_phdr(note_profiler, &other))
+		other = injection;
 	if (other) {
 		snprintf(why, why_size, "%s profiles it already", other);
 		return false;
@@ -250,11 +227,17 @@ bool cupti_open(const char *injection, char *why, size_t why_size)
 			 *cupti.path ? ": " : " beside libcudart", cupti.path);
 		return false;
 	}
-	missing = find_functions();
-	if (!missing)
-		return version_is_good(why, why_size);
-	snprintf(why, why_size, "%s is too old: it has no %s", cupti.path, missing);
-	return false;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *function = dlsym(cupti.library, functions[i].name);
+
+		if (!function && !functions[i].optional) {
+			snprintf(why, why_size, "%s is too old: it has no %s", cupti.path,
+				 functions[i].name);
+			return false;
+		}
+		memcpy((char *)&cupti + functions[i].offset, &function, sizeof(function));
+	}
+	return version_is_good(why, why_size);
 }
 
 #define MULTIPLE_SUBSCRIBERS 39 /* CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED */

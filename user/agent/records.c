@@ -145,19 +145,11 @@ static void put_activity(struct perfx_agent_activity *activity)
 		ring_put(activity, sizeof(*activity), PERFX_AGENT_ACTIVITY, NULL, 0);
 }
 
-static uint32_t kernel_name(const uint8_t *record)
-{
-	const char *name = (const char *)(uintptr_t)u64_at(record, 104);
-
-	if (name && *name)
-		return ring_name(name, 0);
-	return ring_name("(kernel without a name)", PERFX_AGENT_NAME_UNKNOWN);
-}
-
 static void parse_kernel(const uint8_t *record)
 {
 	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_KERNEL,
 						.host_memory = PERFX_GPU_HOST_MEMORY_NONE};
+	const char *name = (const char *)(uintptr_t)u64_at(record, 104);
 
 	if (!read_times(record, 16, &activity.start_ns, &activity.end_ns))
 		return;
@@ -172,7 +164,9 @@ static void parse_kernel(const uint8_t *record)
 	activity.dynamic_shared_bytes = u32_at(record, 80);
 	activity.call = u32_at(record, 92);
 	activity.graph = graph_at(record, 156);
-	activity.name = kernel_name(record);
+	activity.name = name && *name
+				? ring_name(name, 0)
+				: ring_name("(kernel without a name)", PERFX_AGENT_NAME_UNKNOWN);
 	put_activity(&activity);
 }
 
@@ -218,50 +212,29 @@ static uint8_t copy_host_memory(const uint8_t *record, uint8_t direction)
 	}
 }
 
-/* MEMCPY, MEMCPY2 (from one device to another) and MEMSET begin alike. */
-static bool read_transfer(const uint8_t *record, struct perfx_agent_activity *activity)
+/* MEMCPY, MEMCPY_PEER (from one device to another) and MEMSET begin alike. */
+static void parse_transfer(const uint8_t *record)
 {
-	activity->bytes = u64_at(record, 8);
-	activity->device = u32_at(record, 32);
-	activity->stream = u32_at(record, 40);
-	return read_times(record, 16, &activity->start_ns, &activity->end_ns);
-}
+	uint32_t kind = u32_at(record, 0);
+	bool peer = kind == CUPTI_MEMCPY_PEER;
+	struct perfx_agent_activity activity = {
+		.op = kind == CUPTI_MEMSET ? PERFX_GPU_OP_MEMSET : PERFX_GPU_OP_COPY,
+		.host_memory = PERFX_GPU_HOST_MEMORY_NONE,
+		.bytes = u64_at(record, 8),
+		.device = u32_at(record, 32),
+		.stream = u32_at(record, 40),
+		.call = u32_at(record, peer ? 60 : 44),
+		.graph = graph_at(record, peer ? 80 : 72),
+	};
 
-static void parse_copy(const uint8_t *record)
-{
-	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_COPY};
-
-	if (!read_transfer(record, &activity))
+	if (!read_times(record, 16, &activity.start_ns, &activity.end_ns))
 		return;
-	activity.direction = copy_direction(record[4]);
-	activity.host_memory = copy_host_memory(record, activity.direction);
-	activity.call = u32_at(record, 44);
-	activity.graph = graph_at(record, 72);
-	put_activity(&activity);
-}
-
-static void parse_peer_copy(const uint8_t *record)
-{
-	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_COPY,
-						.direction = PERFX_GPU_PEER,
-						.host_memory = PERFX_GPU_HOST_MEMORY_NONE};
-
-	if (!read_transfer(record, &activity))
-		return;
-	activity.call = u32_at(record, 60);
-	activity.graph = graph_at(record, 80);
-	put_activity(&activity);
-}
-
-static void parse_memset(const uint8_t *record)
-{
-	struct perfx_agent_activity activity = {.op = PERFX_GPU_OP_MEMSET,
-						.host_memory = PERFX_GPU_HOST_MEMORY_NONE};
-
-	if (!read_transfer(record, &activity))
-		return;
-	activity.call = u32_at(record, 44);
-	activity.graph = graph_at(record, 72);
+	if (peer)
+		activity.direction = PERFX_GPU_PEER;
+	if (kind == CUPTI_MEMCPY) {
+		activity.direction = copy_direction(record[4]);
+		activity.host_memory = copy_host_memory(record, activity.direction);
+	}
 	put_activity(&activity);
 }
 
@@ -315,40 +288,37 @@ static const struct parser {
 	void (*parse)(const uint8_t *record);
 } parsers[] = {
 	{CUPTI_CONCURRENT_KERNEL, 144, 160, parse_kernel},
-	{CUPTI_MEMCPY, 64, 76, parse_copy},
-	{CUPTI_MEMCPY_PEER, 64, 84, parse_peer_copy},
-	{CUPTI_MEMSET, 48, 76, parse_memset},
+	{CUPTI_MEMCPY, 64, 76, parse_transfer},
+	{CUPTI_MEMCPY_PEER, 64, 84, parse_transfer},
+	{CUPTI_MEMSET, 48, 76, parse_transfer},
 	{CUPTI_SYNCHRONIZATION, 40, 40, parse_sync},
 	{CUPTI_GRAPH_TRACE, 48, 48, parse_graph},
 	{CUPTI_DRIVER, 40, 40, parse_call},
 	{CUPTI_RUNTIME, 40, 40, parse_call},
 };
 
-/* room: bytes to the end of the valid part of the buffer. */
-static void parse_record(const uint8_t *record, size_t room)
-{
-	uint32_t kind = u32_at(record, 0);
-
-	for (size_t i = 0; i < sizeof(parsers) / sizeof(parsers[0]); i++) {
-		const struct parser *parser = &parsers[i];
-		size_t least = cupti.version >= VERSION_GRAPH_ID ? parser->with_graph_bytes
-								 : parser->least_bytes;
-
-		if (parser->kind != kind || room < least)
-			continue;
-		parser->parse(record);
-		return;
-	}
-	loss_add(LOSS_UNKNOWN_KINDS, 1);
-}
-
 void records_parse(uint8_t *bytes, size_t valid)
 {
 	uint8_t *record = NULL;
 
 	while (valid && !cupti.next_record(bytes, valid, &record) && record >= bytes &&
-	       record + 8 <= bytes + valid)
-		parse_record(record, (size_t)(bytes + valid - record));
+	       record + 8 <= bytes + valid) {
+		size_t room = (size_t)(bytes + valid - record);
+		const struct parser *found = NULL;
+
+		for (size_t i = 0; i < sizeof(parsers) / sizeof(parsers[0]); i++) {
+			const struct parser *parser = &parsers[i];
+
+			if (parser->kind == u32_at(record, 0) &&
+			    room >= (cupti.version >= VERSION_GRAPH_ID ? parser->with_graph_bytes
+								       : parser->least_bytes))
+				found = parser;
+		}
+		if (found)
+			found->parse(record);
+		else
+			loss_add(LOSS_UNKNOWN_KINDS, 1);
+	}
 }
 
 void records_count_drops(void)

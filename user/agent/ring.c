@@ -72,20 +72,14 @@ void loss_add(enum loss loss, uint64_t count)
 		atomic_fetch_add_explicit(&losses[loss], count, memory_order_relaxed);
 }
 
-static uint64_t free_bytes(void)
-{
-	uint64_t used = head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-
-	return used > data_bytes ? 0 : data_bytes - used;
-}
-
 /* Where a record of this size goes: not around the end. NULL: no room. */
 static uint8_t *reserve(size_t size)
 {
 	size_t at = head & (data_bytes - 1), to_end = data_bytes - at;
 	size_t padding = to_end < size ? to_end : 0;
+	uint64_t used = head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 
-	if (free_bytes() < padding + size)
+	if (used > data_bytes || data_bytes - used < padding + size)
 		return NULL;
 	if (padding) {
 		struct perfx_agent_record pad = {.size = (uint32_t)padding,
