@@ -3,7 +3,6 @@
 
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
-#include "analyze/thread_pool.h"
 #include "base/hash.h"
 
 #include <errno.h>

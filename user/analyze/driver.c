@@ -6,13 +6,10 @@
 #include "analyze/stack_kind.h"
 #include "analyze/wait_class.h"
 #include "base/grow.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct place running_place(const struct profile_process *process, uint32_t tid, bool others)
 {

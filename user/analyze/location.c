@@ -6,7 +6,6 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "decode/names.h"
-#include "elf/glob.h"
 
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/stack_kind.h"
-#include "analyze/thread_pool.h"
 #include "analyze/wait_class.h"
 #include "base/escape.h"
 #include "remedy_texts.h"

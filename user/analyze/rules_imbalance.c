@@ -13,7 +13,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Its work counts while it lacks a CPU, too: the others wait for it then. */
 struct party {

@@ -4,7 +4,6 @@
  * space, of the machine, of a GPU; and how long it lasts if memory grows as it did.
  */
 #include "analyze/rules_ctx.h"
-#include "base/escape.h"
 
 #include <math.h>
 

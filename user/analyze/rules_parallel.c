@@ -4,11 +4,8 @@
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "analyze/thread_pool.h"
-#include "base/escape.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* On one side, at a confidence of 95 %. */
 #define DEVIATIONS 1.645

@@ -5,11 +5,9 @@
 #include "analyze/loaders.h"
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
-#include "analyze/thread_pool.h"
 #include "base/grow.h"
 #include "base/syscalls.h"
 #include "cost/gpu_calls.h"
-#include "elf/glob.h"
 
 #include <string.h>
 
