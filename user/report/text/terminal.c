@@ -144,7 +144,7 @@ static void add_finding(struct layout *l, const struct block *block)
 		add_line(l, STYLE_DIM, FINDING_INDENT, "look at: ", block->finding.look);
 }
 
-#define COLUMNS_MAX 16
+#define COLUMNS_MAX 32 /* bits of struct table.shown */
 
 struct widths {
 	unsigned natural[COLUMNS_MAX];
