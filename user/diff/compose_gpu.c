@@ -102,6 +102,7 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 
 	for (size_t i = 0; i < gpu->works_count; i++) {
 		const struct diff_gpu_work *work = &gpu->works[i];
+
 		if (diff_gpu_table(work->op) != DIFF_GPU_COPIES)
 			continue;
 		if (!begun) {

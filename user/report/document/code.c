@@ -148,7 +148,7 @@ static void add_intervals(struct text *text, const struct profile *profile,
 	text_add(text, *separator == ';' ? "." : "");
 }
 
-/* After the sentences before it. */
+/* Adds a sentence, with a space before it unless it is the first. */
 static void add_sentence(struct text *text, const char *sentence)
 {
 	text_add(text, text->length ? " " : "");
@@ -399,7 +399,7 @@ const struct profile_frame *stack_line(const struct profile_stack *stack)
 					     PERFX_LANGUAGE_NATIVE);
 }
 
-/* A share of the wall time from which a wait for the GIL is worth a sentence. */
+/* Least share of the wall time of a wait for the GIL that is reported by itself. */
 #define GIL_SHARE     0.01
 #define GIL_SENTENCES 3
 

@@ -133,7 +133,7 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
-/* Where a peak is unknown, so is how far it is from it. */
+/* The number that is missing for a roofline, and how to supply it. */
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
 	bool knows_bandwidth = false;

@@ -113,7 +113,7 @@ void compose_counters(struct composer *c, const struct profile_process *p)
 }
 
 /*
- * Values of the program's own:
+ * Values that the traced program reports itself:
  *
  *     Counters
  *      Value      Sum        Rate   Lowest  Highest  Samples  Course         Name

@@ -276,7 +276,7 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 		    as_si(roof.flops_per_s, "FLOP/s"), name_of_dtype(roof.dtype));
 }
 
-/* What became of calls that are not in all numbers. */
+/* Calls that are missing in some of the numbers. */
 static void add_call_losses(struct text *text, const struct profile_process *p)
 {
 	uint64_t dropped = 0, unwound = 0, untimed = 0;

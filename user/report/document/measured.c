@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Probes that are alike in all that decides their cost. */
+/* Probes of one kind: link, return, site and end decide what a hit costs. */
 struct probe_group {
 	enum perfx_link link;
 	enum perfx_return ret;
@@ -27,7 +27,7 @@ struct probe_group {
 
 ORDER(by_hits, struct probe_group, DESCENDING(a->hits_count, b->hits_count))
 
-/* Less is not worth a word. */
+/* Percent; less is not mentioned. */
 #define TRACER_WAIT_LEAST 0.1
 
 void text_add_observed(struct text *text, const struct profile *profile)
@@ -53,7 +53,7 @@ void text_add_observed(struct text *text, const struct profile *profile)
 	else
 		text_printf(text, ", observed %s (noise ±%s)", as_slowdown(percent / 100),
 			    as_percent(noise / 100));
-	/* from one backward to the next 57 ms, 52 ms without probes */
+	/* ": from one backward to the next 57 ms, 52 ms without probes" */
 	if (observed->function) {
 		const struct profile_function *function =
 			profile_function(profile, observed->function);
@@ -96,7 +96,7 @@ static void compose_cost(struct document *document, const struct profile *profil
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --wait */
+/* Windows of --wait. */
 static void compose_recording_windows(struct document *document, const struct profile *profile)
 {
 	uint64_t sum_ns = 0;

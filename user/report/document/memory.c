@@ -50,7 +50,7 @@ static void add_rounded(struct text *text, uint64_t count)
 	add_count(text, rounded(count));
 }
 
-/* With the noun in the plural it needs. */
+/* "1 block", "12 blocks"; an estimate is rounded. */
 static void add_number(struct text *text, const struct profile_memory *memory, uint64_t count,
 		       const char *noun)
 {

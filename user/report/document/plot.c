@@ -100,7 +100,7 @@ static void draw_roof(struct plot *plot, const struct roof *roof)
 	}
 }
 
-/* Further right where another label stands. */
+/* Moves the label to the right where another one stands. */
 static void draw_point(struct plot *plot, const struct roofline *at, char label)
 {
 	unsigned column = (unsigned)index_on_axis(&plot->x, at->intensity, plot->width);

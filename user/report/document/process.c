@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A process beside its functions:
+ * What a process is and what it used, without its functions:
  *     ./trainer --epochs 3
  *     container trainer (containerd 4be1f2a3c4d5) · pod ml/llm-0
  *     wall 10.0 s · CPU 8.00 s user, 1.00 s system (90.0 %) · RSS 305 MiB, peak 310 MiB · 2 threads
@@ -44,7 +44,7 @@ static void add_end(struct text *text, const struct profile_process *p)
 		text_printf(text, "killed by signal %d", WTERMSIG(p->status));
 }
 
-/* Nothing read and nothing written is no news in a brief report. */
+/* A brief report omits a pair of zeros. */
 static void add_pair(struct composer *c, struct text *text, const char *first, uint64_t first_bytes,
 		     const char *second, uint64_t second_bytes)
 {

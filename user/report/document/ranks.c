@@ -38,6 +38,36 @@ static const char *cell_awaited(struct composer *c, const struct skew *skew,
 			       as_ns(u64_of(rank->most_wait_ns)));
 }
 
+/* When ranks arrive at collectives, and how far apart. */
+static void compose_skew(struct composer *c, const struct skew *skew)
+{
+	uint64_t medians[SKEW_WINDOWS];
+	struct text bars = {0};
+
+	document_say(c->document, BLOCK_CAPTION, "Arrivals at collectives");
+	document_headings(c->document, 0, NUMBERS("Rank"), NUMBERS("Comes last"),
+			  NUMBERS("After the first"), NUMBERS("Waited"), WORDS("Most for"));
+	for (size_t k = 0; k < skew->ranks_count; k++) {
+		const struct skew_rank *rank = &skew->ranks[k];
+
+		document_row(c->document, document_format(c->document, "%u", rank_of(c, rank)),
+			     as_percent((double)rank->last_count / (double)skew->count),
+			     cell_ns(u64_of(rank->late_ns)), cell_ns(u64_of(rank->wait_ns)),
+			     cell_awaited(c, skew, rank));
+	}
+	/* From the first rank to come to the last, by time. */
+	for (size_t k = 0; k < skew->windows_count; k++)
+		medians[k] = u64_of(skew->windows[k].median_ns);
+	spark(&bars, medians, skew->windows_count);
+	document_printf(c->document, BLOCK_PARAGRAPH,
+			"%zu collectives; from the first rank to come to the last: median %s, at "
+			"most %s; by time %s; %s %s from the first half to the second.",
+			skew->count, as_ns(u64_of(skew->median_ns)), as_ns(u64_of(skew->most_ns)),
+			text_peek(&bars), skew->trend_ns < 0 ? "less by" : "more by",
+			as_ns(u64_of(fabs(skew->trend_ns))));
+	text_clear(&bars);
+}
+
 void compose_ranks(struct composer *c)
 {
 	const struct ranks *ranks = &c->analysis->ranks;
@@ -80,36 +110,7 @@ void compose_ranks(struct composer *c)
 	document_say(c->document, BLOCK_NOTE,
 		     "Times of a step, on average. Waits for others: in collectives; where samples "
 		     "say that a thread was in one.");
-	for (size_t i = 0; i < ranks->skews_count; i++) {
-		const struct skew *skew = &ranks->skews[i];
-		uint64_t medians[SKEW_WINDOWS];
-		struct text bars = {0};
-
-		if (!skew->count)
-			continue;
-		document_say(c->document, BLOCK_CAPTION, "Arrivals at collectives");
-		document_headings(c->document, 0, NUMBERS("Rank"), NUMBERS("Comes last"),
-				  NUMBERS("After the first"), NUMBERS("Waited"), WORDS("Most for"));
-		for (size_t k = 0; k < skew->ranks_count; k++) {
-			const struct skew_rank *rank = &skew->ranks[k];
-
-			document_row(c->document,
-				     document_format(c->document, "%u", rank_of(c, rank)),
-				     as_percent((double)rank->last_count / (double)skew->count),
-				     cell_ns(u64_of(rank->late_ns)), cell_ns(u64_of(rank->wait_ns)),
-				     cell_awaited(c, skew, rank));
-		}
-		/* From the first rank to come to the last, by time. */
-		for (size_t k = 0; k < skew->windows_count; k++)
-			medians[k] = u64_of(skew->windows[k].median_ns);
-		spark(&bars, medians, skew->windows_count);
-		document_printf(
-			c->document, BLOCK_PARAGRAPH,
-			"%zu collectives; from the first rank to come to the last: median %s, at "
-			"most %s; by time %s; %s %s from the first half to the second.",
-			skew->count, as_ns(u64_of(skew->median_ns)), as_ns(u64_of(skew->most_ns)),
-			text_peek(&bars), skew->trend_ns < 0 ? "less by" : "more by",
-			as_ns(u64_of(fabs(skew->trend_ns))));
-		text_clear(&bars);
-	}
+	for (size_t i = 0; i < ranks->skews_count; i++)
+		if (ranks->skews[i].count)
+			compose_skew(c, &ranks->skews[i]);
 }

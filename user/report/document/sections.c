@@ -32,7 +32,7 @@ static void compose_partial(struct composer *c)
 	text_finish(&text, &c->document->failed);
 }
 
-/* Sums are known by whole segments; those of merged captures overlap. */
+/* Lists the sums that are incomplete: a segment that the slice cuts leaves no part of its sums. */
 static void add_left_out(struct text *text, const struct profile_time_slice *time_slice)
 {
 	static const struct {
@@ -425,7 +425,7 @@ static void compose_cost_line(struct composer *c)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* Functions that could not be attached, by no design of ours. */
+/* Functions that were asked for and could not be attached. */
 static void compose_failures(struct composer *c)
 {
 	const struct profile_not_attached *first = NULL;

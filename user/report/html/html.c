@@ -22,8 +22,7 @@
 
 static const char argument_ends[] = {PROFILE_ARGUMENT_END, '\0'};
 
-/* Words beside numbers that are longer break, or are cut in a wide table: then all of them show
- * when one points there. */
+/* Longer words in a cell are broken, or cut in a wide table; the tooltip has all of them. */
 #define WORDS_COLUMNS 12
 /* A table of more columns needs all the room there is on 1,280 pixels. */
 #define WIDE_COLUMNS 10

@@ -26,14 +26,35 @@ json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES])
 	return object;
 }
 
+static void put_cost(struct json_output *o, const struct profile *profile,
+		     const struct profile_process *process)
+{
+	const struct profile_step_cost *cost = &process->steps.cost;
+	struct step_rates rates = steps_rates(profile, process);
+
+	json_put_integer(o, "computed", cost->steps_count);
+	json_put_integer(o, "computed_ns", cost->ns);
+	if (rates.flops >= 0) {
+		json_put_integer(o, "flops", cost->flops);
+		json_put_integer(o, "thread_flops", cost->thread_flops);
+		json_put(o, "gflops_per_s", json_of_known(rates.flops_per_s / 1e9));
+		json_put(o, "mfu", json_of_known(rates.mfu));
+	}
+	if (cost->dtype != PERFX_DTYPE_UNKNOWN)
+		json_put(o, "dtype", json_string(name_of_dtype(cost->dtype)));
+	json_put(o, "figures",
+		 json_object_of({"counted", json_of_integer(cost->counted_count)},
+				{"unread", json_of_integer(cost->unread_count)},
+				{"opaque", json_of_integer(cost->opaque_count)}));
+	json_put(o, "unrecorded_flops", json_of_count(rates.unrecorded_flops));
+}
+
 void json_put_steps(struct json_output *o, const struct profile *profile,
 		    const struct data_table_row *of_process)
 {
 	const struct profile_process *process = of_process->process;
 	const struct profile_steps *steps = &process->steps;
-	const struct profile_step_cost *cost = &steps->cost;
 	const struct profile_function *function = profile_function(profile, steps->function);
-	struct step_rates rates = steps_rates(profile, process);
 	json_t *ranges;
 	struct text why = {0};
 
@@ -88,23 +109,8 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 			 json_object_of({"busy_ns", json_of_measured(steps->gpu.busy_ns)},
 					{"kernels", json_of_measured(steps->gpu.kernels_count)},
 					{"wait_ns", json_of_measured(steps->gpu.wait_ns)}));
-	if (process->compute.measured) {
-		json_put_integer(o, "computed", cost->steps_count);
-		json_put_integer(o, "computed_ns", cost->ns);
-		if (rates.flops >= 0) {
-			json_put_integer(o, "flops", cost->flops);
-			json_put_integer(o, "thread_flops", cost->thread_flops);
-			json_put(o, "gflops_per_s", json_of_known(rates.flops_per_s / 1e9));
-			json_put(o, "mfu", json_of_known(rates.mfu));
-		}
-		if (cost->dtype != PERFX_DTYPE_UNKNOWN)
-			json_put(o, "dtype", json_string(name_of_dtype(cost->dtype)));
-		json_put(o, "figures",
-			 json_object_of({"counted", json_of_integer(cost->counted_count)},
-					{"unread", json_of_integer(cost->unread_count)},
-					{"opaque", json_of_integer(cost->opaque_count)}));
-		json_put(o, "unrecorded_flops", json_of_count(rates.unrecorded_flops));
-	}
+	if (process->compute.measured)
+		put_cost(o, profile, process);
 	json_put(o, "startup_ns", json_of_count(steps->startup_ns));
 	json_put_integer(o, "series_each", steps->series_each);
 	json_put_rows(o, "series", "steps", profile, of_process);
