@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* Adds the label of a function to an empty text. name_bytes: from operator_name_bytes()
- * (site/operator_name.h); 0 (unknown): only names that cannot contain an overload get a label.
+ * (site/site.h); 0 (unknown): only names that cannot contain an overload get a label.
  * False: there is no label; users know the function by its C++ name. */
 bool operator_label(struct text *label, const char *function, uint16_t name_bytes);
 
