@@ -74,12 +74,10 @@ void json_put_exact(struct json_output *o, const char *key, json_t *value)
 
 void json_put_members(struct json_output *o, json_t *object)
 {
-	const char *key;
-	json_t *value;
-
 	if (!object)
 		o->err = -ENOMEM;
-	json_object_foreach(object, key, value) json_put(o, key, json_incref(value));
+	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
+		json_put(o, json_object_iter_key(at), json_incref(json_object_iter_value(at)));
 	json_decref(object);
 }
 
