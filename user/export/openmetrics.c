@@ -112,8 +112,7 @@ static void put_memory(struct metrics *metrics, const struct profile_process *pr
 		if (metrics->metric != METRIC_ALLOCATED)
 			value = metrics->metric == METRIC_LIVE ? memory->current_bytes
 							       : memory->peak_bytes;
-		metrics_process(metrics, process, "domain", name_of_domain(memory->domain),
-				value);
+		metrics_process(metrics, process, "domain", name_of_domain(memory->domain), value);
 	}
 }
 

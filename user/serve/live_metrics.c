@@ -295,8 +295,8 @@ static void put_memory(struct metrics *metrics, const struct live_process *now)
 			value = now->allocs_counts[memory->domain];
 		else if (metrics->metric == METRIC_ALLOCATED)
 			value = now->alloc_bytes[memory->domain];
-		metrics_process(metrics, now->process, "domain",
-				name_of_domain(memory->domain), value);
+		metrics_process(metrics, now->process, "domain", name_of_domain(memory->domain),
+				value);
 	}
 }
 
