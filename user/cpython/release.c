@@ -313,7 +313,8 @@ const char *cpython_release(const uint8_t runtime[CPYTHON_RUNTIME_BYTES], uint32
 		return "its _PyRuntime does not begin with _Py_DebugOffsets";
 	if (described && word_of(runtime, WORD_FREE_THREADED))
 		return "it is a free-threaded build";
-	version = described ?: version;
+	if (described)
+		version = described;
 	for (size_t i = 0; described && i < sizeof(descriptions) / sizeof(descriptions[0]); i++)
 		if (descriptions[i].minor == CPYTHON_MINOR(version))
 			why = describe(runtime, &descriptions[i], release);

@@ -23,7 +23,7 @@ struct part {
 
 static bool is(struct part part, const char *text)
 {
-	return part.length == strlen(text) && !memcmp(part.at, text, part.length);
+	return part.length == strlen(text) && (!part.length || !memcmp(part.at, text, part.length));
 }
 
 /* Text between tags belongs to none. */
