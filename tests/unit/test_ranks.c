@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which of a job's processes one is, and for which of them the others wait. */
 #include "analyze/analyze.h"
+#include "analyze/ranks.h"
 #include "analyze/rule_set.h"
 #include "analyze/rules_ctx.h"
-#include "analyze/skew.h"
 #include "fixture.h"
 #include "session/process_table.h"
 

@@ -87,58 +87,49 @@ static bool is_worth_naming(const struct hottest *hottest, const struct place *p
 		!frame_is_same_function(part->frame, hottest->inside.frame));
 }
 
-/* The native function of those in hottest->inside, if that is named: one is in the other. */
-static void find_native(struct hottest *hottest, const struct process_account *account,
-			enum account_class class)
-{
-	bool named = is_worth_naming(hottest, &hottest->inside);
-	struct lines native = {0}, polling = {0};
-
-	FOR_EACH (place, account->places) {
-		const struct profile_frame *inside = inside_of(place);
-
-		if (!is_hot(place, hottest->tid, class) || !is_in(place, hottest->place.frame) ||
-		    !place->native || place->native == lead_of(place) ||
-		    place->native == place->callee)
-			continue;
-		if (place->class == ACCOUNT_SPINNING)
-			lines_add(&polling, place->native, place->ns);
-		else if (!named ||
-			 (inside && frame_is_same_function(inside, hottest->inside.frame)))
-			lines_add(&native, place->native, place->ns);
-	}
-	hottest->polling = lines_lead(&polling);
-	hottest->native = lines_lead(&native);
-}
-
 static struct hottest hottest_in(const struct process_account *account, uint32_t tid,
 				 enum account_class class)
 {
-	struct lines leads = {0}, inside = {0};
+	struct lines leads = {0}, inside = {0}, native = {0}, polling = {0};
 	struct hottest hottest = {.tid = tid};
 	struct calls calls = {0};
+	bool names_inside;
 
-	for (size_t i = 0; i < account->places_count; i++) {
-		if (!is_hot(&account->places[i], tid, class))
+	FOR_EACH (place, account->places) {
+		if (!is_hot(place, tid, class))
 			continue;
-		hottest.all_ns += account->places[i].ns;
-		lines_add(&leads, lead_of(&account->places[i]), account->places[i].ns);
+		hottest.all_ns += place->ns;
+		lines_add(&leads, lead_of(place), place->ns);
 	}
 	hottest.place = lines_lead(&leads);
-	for (size_t i = 0; i < account->places_count && hottest.place.frame; i++) {
-		const struct account_place *place = &account->places[i];
-
+	if (!hottest.place.frame)
+		return hottest;
+	FOR_EACH (place, account->places) {
 		if (!is_hot(place, tid, class) || !is_in(place, hottest.place.frame))
 			continue;
 		calls_add(&calls, place->function, place->ns);
 		lines_add(&inside, inside_of(place), place->ns);
-		if (place->class == ACCOUNT_SPINNING)
-			hottest.polling_ns += place->ns;
+		hottest.polling_ns += place->class == ACCOUNT_SPINNING ? place->ns : 0;
 	}
-	hottest.inside = lines_lead(&inside);
-	if (hottest.place.frame)
-		find_native(&hottest, account, class);
 	find_function(&hottest, &calls);
+	hottest.inside = lines_lead(&inside);
+	names_inside = is_worth_naming(&hottest, &hottest.inside);
+	FOR_EACH (place, account->places) {
+		const struct profile_frame *within = inside_of(place);
+
+		if (!is_hot(place, tid, class) || !is_in(place, hottest.place.frame) ||
+		    !place->native || place->native == lead_of(place) ||
+		    place->native == place->callee)
+			continue;
+		/* if hottest.inside is named, the native function is one of those in it */
+		if (place->class == ACCOUNT_SPINNING)
+			lines_add(&polling, place->native, place->ns);
+		else if (!names_inside ||
+			 (within && frame_is_same_function(within, hottest.inside.frame)))
+			lines_add(&native, place->native, place->ns);
+	}
+	hottest.polling = lines_lead(&polling);
+	hottest.native = lines_lead(&native);
 	return hottest;
 }
 
@@ -154,9 +145,9 @@ uint32_t hottest_function(const struct process_account *account)
 	struct hottest hottest = {0};
 	struct calls calls = {0};
 
-	for (size_t i = 0; i < account->places_count; i++)
-		if (account->places[i].class == ACCOUNT_COMPUTING)
-			calls_add(&calls, account->places[i].function, account->places[i].ns);
+	FOR_EACH (place, account->places)
+		if (place->class == ACCOUNT_COMPUTING)
+			calls_add(&calls, place->function, place->ns);
 	find_function(&hottest, &calls);
 	return hottest.function;
 }
@@ -177,23 +168,7 @@ struct hottest hottest_of_process(const struct process_account *account)
 	return hottest.place.frame ? hottest : hottest_of(account, 0);
 }
 
-static bool is_start(const struct profile_frame *frame)
-{
-	static const char *const names[] = {"_start",
-					    "__libc_start_main",
-					    "__libc_start_call_main",
-					    "__libc_start_main_impl",
-					    "start_thread",
-					    "clone",
-					    "clone3",
-					    "__clone",
-					    "__clone3",
-					    NULL};
-
-	return frame_is_system_library(frame) && text_is_one_of(frame->function, names);
-}
-
-/* How much of a function's time is below a Python line, or below another function. */
+/* A function's time below a Python line, or below another function. */
 struct native_pair {
 	uint32_t function; /* → functions->list[] */
 	uint32_t caller;   /* the same; MAP64_NONE: `below` is */
@@ -210,22 +185,6 @@ struct native_making {
 	size_t capacity, pairs_count, pairs_capacity;
 	bool by_library;
 };
-
-/* MAP64_NONE: memory is out. */
-static uint32_t native_function_of(struct native_making *m, const struct profile_frame *frame)
-{
-	bool named = !m->by_library && frame->function[0];
-	const uintptr_t words[] = {(uintptr_t)(named ? frame->function : ""),
-				   (uintptr_t)frame->module};
-	struct native_function *function =
-		map64_item(&m->ids, fnv1a(words, sizeof(words)), &m->functions->list, &m->capacity,
-			   &m->functions->count, sizeof(*function));
-
-	if (!function)
-		return MAP64_NONE;
-	function->frame = function->frame ?: frame;
-	return (uint32_t)(function - m->functions->list);
-}
 
 /* 0 or -ENOMEM. A sample counts once, however often its stack has the pair. */
 static int add_pair(struct native_making *m, const struct native_pair *pair)
@@ -246,20 +205,19 @@ static int add_pair(struct native_making *m, const struct native_pair *pair)
 	return 0;
 }
 
-static void add_times(struct native_function *function, const struct profile_activity *sample,
-		      size_t number, bool innermost, bool spins)
-{
-	function->self_ns += innermost ? sample->ns : 0;
-	if (function->seen == number)
-		return;
-	function->seen = number;
-	function->total_ns += sample->ns;
-	function->spinning_ns += spins ? sample->ns : 0;
-}
-
 static int add_native_stack(struct native_making *m, const struct thread_pool *pool,
 			    const struct profile_activity *sample, size_t number)
 {
+	static const char *const starts[] = {"_start",
+					     "__libc_start_main",
+					     "__libc_start_call_main",
+					     "__libc_start_main_impl",
+					     "start_thread",
+					     "clone",
+					     "clone3",
+					     "__clone",
+					     "__clone3",
+					     NULL};
 	const struct profile_stack *stack = sample->stack;
 	size_t python = location_python(stack->frames, stack->frames_count);
 	bool spins = stack_spins(pool, stack);
@@ -268,17 +226,29 @@ static int add_native_stack(struct native_making *m, const struct thread_pool *p
 
 	for (size_t i = 0; i < stack->frames_count && !err; i++) {
 		const struct profile_frame *frame = stack->frames[i];
+		bool named = !m->by_library && frame->function[0];
+		const uintptr_t words[] = {(uintptr_t)(named ? frame->function : ""),
+					   (uintptr_t)frame->module};
+		struct native_function *function;
 		uint32_t at;
 
-		if (frame->language == PERFX_LANGUAGE_PYTHON || is_start(frame) ||
-		    frame_is_interpreter(frame)) {
+		if (frame->language == PERFX_LANGUAGE_PYTHON || frame_is_interpreter(frame) ||
+		    (frame_is_system_library(frame) && text_is_one_of(frame->function, starts))) {
 			callee = MAP64_NONE;
 			continue;
 		}
-		at = native_function_of(m, frame);
-		if (at == MAP64_NONE)
+		function = map64_item(&m->ids, fnv1a(words, sizeof(words)), &m->functions->list,
+				      &m->capacity, &m->functions->count, sizeof(*function));
+		if (!function)
 			return -ENOMEM;
-		add_times(&m->functions->list[at], sample, number, !i, spins);
+		at = (uint32_t)(function - m->functions->list);
+		function->frame = function->frame ?: frame;
+		function->self_ns += i ? 0 : sample->ns;
+		if (function->seen != number) {
+			function->seen = number;
+			function->total_ns += sample->ns;
+			function->spinning_ns += spins ? sample->ns : 0;
+		}
 		if (i < python && python < stack->frames_count)
 			err = add_pair(m,
 				       &(struct native_pair){at, MAP64_NONE, stack->frames[python],
@@ -294,11 +264,6 @@ static int add_native_stack(struct native_making *m, const struct thread_pool *p
 /* A caller or callee with this share of a function's time stands for all of it. */
 #define PASSED_ON 0.90
 
-static bool is_most(uint64_t part_ns, uint64_t ns)
-{
-	return (double)part_ns >= PASSED_ON * (double)ns;
-}
-
 /* A function that its caller passes nearly all of its time on to says what the caller says, and so
  * does a function that Python or a thread's start calls and that passes on its own. */
 static void judge_pairs(struct native_making *m)
@@ -307,6 +272,7 @@ static void judge_pairs(struct native_making *m)
 
 	FOR_EACH (pair, m->pairs) {
 		struct native_function *function = &list[pair->function], *caller;
+		bool passes_on;
 
 		if (pair->caller == MAP64_NONE) {
 			if (pair->ns > function->below_ns) {
@@ -317,19 +283,11 @@ static void judge_pairs(struct native_making *m)
 		}
 		caller = &list[pair->caller];
 		function->called_ns += pair->ns;
-		caller->passes_on |= is_most(pair->ns, caller->total_ns);
-		function->continues |= is_most(pair->ns, caller->total_ns) &&
-				       is_most(pair->ns, function->total_ns);
+		passes_on = (double)pair->ns >= PASSED_ON * (double)caller->total_ns;
+		caller->passes_on |= passes_on;
+		function->continues |=
+			passes_on && (double)pair->ns >= PASSED_ON * (double)function->total_ns;
 	}
-}
-
-static bool is_worth_a_row(const struct native_function *function)
-{
-	bool is_first = 2 * function->called_ns < function->total_ns;
-
-	return !function->continues && !(is_first && function->passes_on) &&
-	       !frame_is_system_library(function->frame) &&
-	       !frame_is(function->frame, CODE_POOL_RUNTIME);
 }
 
 ORDER(by_self, struct native_function, DESCENDING(a->self_ns, b->self_ns),
@@ -348,11 +306,16 @@ static void choose_functions(struct native_functions *functions)
 		       NATIVE_ROW_SHARE * (double)functions->all_ns)
 		kept++;
 	functions->leaves_count = kept;
-	for (size_t i = kept; i < functions->count; i++)
-		if (is_worth_a_row(&functions->list[i]) &&
-		    (double)functions->list[i].total_ns >=
-			    NATIVE_ROW_SHARE * (double)functions->all_ns)
-			functions->list[kept++] = functions->list[i];
+	for (size_t i = kept; i < functions->count; i++) {
+		const struct native_function *function = &functions->list[i];
+		bool is_outermost = 2 * function->called_ns < function->total_ns;
+
+		if (!function->continues && !(is_outermost && function->passes_on) &&
+		    !frame_is_system_library(function->frame) &&
+		    !frame_is(function->frame, CODE_POOL_RUNTIME) &&
+		    (double)function->total_ns >= NATIVE_ROW_SHARE * (double)functions->all_ns)
+			functions->list[kept++] = *function;
+	}
 	functions->count = kept;
 	qsort(functions->list + functions->leaves_count, kept - functions->leaves_count,
 	      sizeof(*functions->list), by_total);
@@ -417,8 +380,8 @@ static void add_package(struct text *text, const struct profile_frame *frame)
 #define NEARLY_ALL 0.95
 
 /* ", 62.0 % of it in ", ", in " */
-static void add_part(struct text *text, const struct place *part, uint64_t whole_ns,
-		     const char *of_whole)
+static void add_share_in(struct text *text, const struct place *part, uint64_t whole_ns,
+			 const char *of_whole)
 {
 	double share = (double)part->ns / (double)whole_ns;
 
@@ -437,33 +400,28 @@ void add_line_share(struct text *text, const struct place *place)
 	text_printf(text, ", %s of it at that line", as_percent(share));
 }
 
-/* Is what is inside the place, by its share, all that its line does? */
-static bool is_the_line(const struct place *inside, const struct place *place)
-{
-	double apart = (double)inside->ns - (double)place->line_ns;
-
-	return fabs(apart) <= (1 - NEARLY_ALL) * (double)place->ns;
-}
-
 void add_hottest(struct text *text, const struct hottest *hottest)
 {
 	const struct place *around = &hottest->place;
 	bool has_inside = is_worth_naming(hottest, &hottest->inside);
+	/* by its share, what is inside the place is all that its line does */
+	bool is_the_line = fabs((double)hottest->inside.ns - (double)around->line_ns) <=
+			   (1 - NEARLY_ALL) * (double)around->ns;
 
 	if (!location_is_own_python(hottest->place.frame))
 		add_package(text, hottest->place.frame);
 	add_native(text, hottest->place.frame);
-	if (!has_inside || !is_the_line(&hottest->inside, &hottest->place))
+	if (!has_inside || !is_the_line)
 		add_line_share(text, &hottest->place);
 	if (has_inside) {
-		add_part(text, &hottest->inside, around->ns, "of it");
+		add_share_in(text, &hottest->inside, around->ns, "of it");
 		around = &hottest->inside;
 		add_package(text, around->frame);
 		add_native(text, around->frame);
 	}
 	if (is_worth_naming(hottest, &hottest->native)) {
-		add_part(text, &hottest->native, around->ns,
-			 around == &hottest->inside ? "of that" : "of it");
+		add_share_in(text, &hottest->native, around->ns,
+			     around == &hottest->inside ? "of that" : "of it");
 		add_native(text, hottest->native.frame);
 	}
 }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "analyze/known_code.h"
-
 #include "analyze/stack_kind.h"
 #include "base/text.h"
 #include "elf/glob.h"

@@ -9,25 +9,20 @@
 
 #include <string.h>
 
-/* A package's own file is named with its folder: "autograd/__init__.py". */
-static const char *file_of(const struct profile_frame *frame)
-{
-	const char *base = base_name(frame->file), *folder = base - 1;
-
-	if (strcmp(base, "__init__.py") != 0 || folder <= frame->file)
-		return base;
-	while (folder > frame->file && folder[-1] != '/')
-		folder--;
-	return folder;
-}
-
 /* The file's name in code that cloudpickle sends to another process. */
 #define PICKLED "<dynamic-code>"
 
 void location_frame(struct text *text, const struct profile_frame *frame, enum location_style style)
 {
-	const char *file = style == LOCATION_FULL ? frame->file : file_of(frame);
+	const char *file = frame->file;
 
+	if (style != LOCATION_FULL) {
+		file = base_name(file);
+		/* a package's own file is named with its folder: "autograd/__init__.py" */
+		if (!strcmp(file, "__init__.py") && file - 1 > frame->file)
+			for (file--; file > frame->file && file[-1] != '/';)
+				file--;
+	}
 	if (!frame->function[0] && frame->language == PERFX_LANGUAGE_PYTHON) {
 		text_add(text, "(Python code that is gone)");
 		return;
@@ -93,17 +88,6 @@ static bool is_standard_library(const char *file)
 	return false;
 }
 
-/* Wherever TORCHINDUCTOR_CACHE_DIR is: "iu/ciuoqj….py", where the folder has the first two of the
- * name's letters, which are a hash. */
-static bool is_of_inductor(const char *file)
-{
-	const char *name = base_name(file);
-
-	return strstr(file, "/torchinductor_") ||
-	       (strlen(name) == INDUCTOR_NAME_BYTES && name - file > 3 && name[-4] == '/' &&
-		name[0] == 'c' && !strncmp(name - 3, name + 1, 2));
-}
-
 /* "<string>", "<frozen importlib._bootstrap>", "<__array_function__ internals>": generated. The
  * user typed code into an interpreter or behind its -c. cloudpickle sends functions of the main
  * program to other processes (joblib, Ray, Dask) as "<dynamic-code>". */
@@ -115,19 +99,22 @@ static bool is_generated(const struct profile_frame *frame)
 	       !text_begins_with_one_of(frame->file, own);
 }
 
-/* Code of the interpreter, of an installed package or written by torch.compile, as opposed to the
- * program's own. Captures from before packages were recorded tell them by their folders alone. */
-static bool is_python_library(const struct profile_frame *frame)
-{
-	return frame->of_package || strstr(frame->file, "/site-packages/") ||
-	       strstr(frame->file, "/dist-packages/") || is_standard_library(frame->file) ||
-	       is_of_inductor(frame->file) || is_generated(frame);
-}
-
+/* Not code of the interpreter, of an installed package or written by torch.compile. Captures from
+ * before packages were recorded tell them by their folders alone. */
 bool location_is_own_python(const struct profile_frame *frame)
 {
+	const char *file = frame->file, *name = base_name(file);
+	/* wherever TORCHINDUCTOR_CACHE_DIR is: "iu/ciuoqj….py", where the folder has the first two
+	 * letters of the name, which is a hash */
+	bool is_of_inductor =
+		strstr(file, "/torchinductor_") ||
+		(strlen(name) == INDUCTOR_NAME_BYTES && name - file > 3 && name[-4] == '/' &&
+		 name[0] == 'c' && !strncmp(name - 3, name + 1, 2));
+
 	return frame->language == PERFX_LANGUAGE_PYTHON && frame->function[0] &&
-	       !is_python_library(frame);
+	       !frame->of_package && !strstr(file, "/site-packages/") &&
+	       !strstr(file, "/dist-packages/") && !is_standard_library(file) && !is_of_inductor &&
+	       !is_generated(frame);
 }
 
 size_t location_module(const char *path, const char **package)
@@ -271,43 +258,31 @@ size_t location_native(const struct profile_frame *const *frames, size_t count)
 	return at;
 }
 
-/* operator new and what containers wrap around it; PyTorch's allocator and storage */
-static bool is_wrapper(const struct profile_frame *frame)
+size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
-	static const char *const prefixes[] = {
+	/* operator new and what containers wrap around it; PyTorch's allocator and storage */
+	static const char *const wrappers[] = {
 		"operator new",	   "std::allocator",  "std::__new_allocator",
 		"__gnu_cxx::",	   "std::_Vector_",   "std::_Rb_tree",
 		"std::__detail::", "std::__allocate", NULL};
-
-	return text_begins_with_one_of(frame->function, prefixes) ||
-	       begins_with(frame->module_base, "libstdc++.") ||
-	       begins_with(frame->module_base, "libc10");
-}
-
-/* An allocator that is linked into the program has no library to skip. */
-static bool is_of_allocator(const struct profile_memory *memory,
-			    const struct profile_hotspot *hotspot,
-			    const struct profile_frame *frame)
-{
-	if (!begins_with(frame->module_base, "lib"))
-		return false;
-	FOR_EACH (allocator, memory->allocators)
-		if (!strcmp(allocator->name, hotspot->allocator) &&
-		    !strcmp(allocator->module, frame->module))
-			return true;
-	return false;
-}
-
-size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
-{
-	size_t python = location_python(hotspot->frames, hotspot->frames_count), i = 0, caller;
+	size_t python = location_python(hotspot->frames, hotspot->frames_count), i, caller;
 
 	if (python < hotspot->frames_count)
 		return python;
+	for (i = 0; i < hotspot->frames_count; i++) {
+		const struct profile_frame *frame = hotspot->frames[i];
+		bool is_allocator = false;
 
-	while (i < hotspot->frames_count && (is_wrapper(hotspot->frames[i]) ||
-					     is_of_allocator(memory, hotspot, hotspot->frames[i])))
-		i++;
+		/* an allocator that is linked into the program has no library to skip */
+		FOR_EACH (allocator, memory->allocators)
+			is_allocator |= begins_with(frame->module_base, "lib") &&
+					!strcmp(allocator->name, hotspot->allocator) &&
+					!strcmp(allocator->module, frame->module);
+		if (!is_allocator && !text_begins_with_one_of(frame->function, wrappers) &&
+		    !begins_with(frame->module_base, "libstdc++.") &&
+		    !begins_with(frame->module_base, "libc10"))
+			break;
+	}
 	caller = i;
 	while (caller < hotspot->frames_count && profile_is_library_code(hotspot->frames[caller]))
 		caller++;
@@ -354,28 +329,20 @@ void location_after(struct text *text, const char *words, const struct profile_f
 	location_place(text, frame);
 }
 
-/* The first frame and, where that is a library without lines, the first one around it that has. */
-static void add_frames(struct text *text, const struct profile_hotspot *hotspot, size_t first)
-{
-	size_t i = first;
-
-	location_place(text, hotspot->frames[first]);
-	while (i < hotspot->frames_count && !hotspot->frames[i]->line)
-		i++;
-	if (i == first || i == hotspot->frames_count)
-		return;
-	location_after(text, " ← ", hotspot->frames[i]);
-}
-
 void location_hotspot(struct text *text, const struct profile *profile,
 		      const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	const struct profile_function *function = profile_function(profile, hotspot->function);
-	size_t first = location_first(memory, hotspot);
+	size_t first = location_first(memory, hotspot), with_line = first;
 
-	if (first < hotspot->frames_count)
-		add_frames(text, hotspot, first);
-	else if (function)
+	if (first < hotspot->frames_count) {
+		location_place(text, hotspot->frames[first]);
+		/* where that is a library without lines, also the first frame around it that has */
+		while (with_line < hotspot->frames_count && !hotspot->frames[with_line]->line)
+			with_line++;
+		if (with_line != first && with_line < hotspot->frames_count)
+			location_after(text, " ← ", hotspot->frames[with_line]);
+	} else if (function)
 		add_shortened(text, function_label(function)[0] ? function_label(function) : "?");
 	else if (hotspot->frames_count)
 		location_place(text, hotspot->frames[0]);
@@ -406,23 +373,18 @@ bool memory_is_reserved(const struct profile_process *process, const struct prof
 
 const char *copy_words(enum perfx_gpu_op op, enum perfx_gpu_direction direction)
 {
+	static const char *const directions[PERFX_GPU_DIRECTIONS] = {
+		[PERFX_GPU_HOST_TO_DEVICE] = "host to device",
+		[PERFX_GPU_DEVICE_TO_HOST] = "device to host",
+		[PERFX_GPU_DEVICE_TO_DEVICE] = "on the device",
+		[PERFX_GPU_HOST_TO_HOST] = "host to host",
+		[PERFX_GPU_PEER] = "device to device",
+	};
+
 	if (op == PERFX_GPU_OP_MEMSET)
 		return "memset";
-	switch (direction) {
-	case PERFX_GPU_HOST_TO_DEVICE:
-		return "host to device";
-	case PERFX_GPU_DEVICE_TO_HOST:
-		return "device to host";
-	case PERFX_GPU_DEVICE_TO_DEVICE:
-		return "on the device";
-	case PERFX_GPU_HOST_TO_HOST:
-		return "host to host";
-	case PERFX_GPU_PEER:
-		return "device to device";
-	case PERFX_GPU_DIRECTION_UNKNOWN:
-		break;
-	}
-	return "unknown";
+	return direction < PERFX_GPU_DIRECTIONS && directions[direction] ? directions[direction]
+									 : "unknown";
 }
 
 const char *host_memory_words(enum perfx_gpu_host_memory memory)
@@ -437,12 +399,10 @@ bool memory_is_of_arrays(const struct profile_memory *memory)
 {
 	bool found = false;
 
-	for (size_t i = 0; i < memory->allocators_count; i++) {
-		if (!memory->allocators[i].allocs_count)
-			continue;
-		if (strcmp(memory->allocators[i].name, "numpy") != 0)
+	FOR_EACH (allocator, memory->allocators) {
+		if (allocator->allocs_count && strcmp(allocator->name, "numpy") != 0)
 			return false;
-		found = true;
+		found |= allocator->allocs_count > 0;
 	}
 	return found && memory->domain == PERFX_DOMAIN_TENSOR;
 }
@@ -454,16 +414,8 @@ const char *memory_words(const struct profile_memory *memory)
 
 const char *domain_words(enum perfx_domain domain)
 {
-	switch (domain) {
-	case PERFX_DOMAIN_TENSOR:
-		return "tensor memory";
-	case PERFX_DOMAIN_GPU:
-		return "GPU memory";
-	case PERFX_DOMAIN_USER:
-		return "memory of custom allocators";
-	case PERFX_DOMAIN_HOST:
-	case PERFX_DOMAIN_INVALID:
-		break;
-	}
-	return "host heap";
+	return domain == PERFX_DOMAIN_TENSOR ? "tensor memory"
+	       : domain == PERFX_DOMAIN_GPU  ? "GPU memory"
+	       : domain == PERFX_DOMAIN_USER ? "memory of custom allocators"
+					     : "host heap";
 }

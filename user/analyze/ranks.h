@@ -2,17 +2,14 @@
 /*
  * The processes of one job that train together. They meet in each step, so all have the same step
  * time; what they differ by is how much of it they wait for each other. A rank's own time is its
- * step less that waiting; the one with the most is who the others wait for.
+ * step less that waiting; the others wait for the one with the most.
+ *
  */
 #ifndef PERFX_ANALYZE_RANKS_H
 #define PERFX_ANALYZE_RANKS_H
 
 #include "aggregate/profile.h"
 #include "analyze/step_time.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct rank_row {
 	size_t process;	     /* place in the profile */
@@ -32,12 +29,42 @@ struct rank_row {
 	double excess_ns;
 };
 
-struct skew;
+#define SKEW_WINDOWS 12
+/* Larger jobs do not record which rank waited for which. */
+#define SKEW_PAIRS_RANKS_MAX 512
+
+struct skew_window {
+	uint64_t from_ns, to_ns;
+	size_t count;			     /* collectives that end in it */
+	double least_ns, median_ns, most_ns; /* from the first to come to the last */
+};
+
+/* One rank. */
+struct skew_rank {
+	size_t row;	   /* of struct ranks */
+	size_t last_count; /* collectives that it came to last */
+	double late_ns;	   /* it comes so much later than the first, on average */
+	double wait_ns;	   /* it waited for the last one: all of them */
+	size_t most;	   /* of skew->ranks: for which it waited most; itself: for none */
+	double most_wait_ns;
+};
+
+/* One job. */
+struct skew {
+	struct skew_rank *ranks; /* those that have collectives, by rank */
+	size_t ranks_count;
+	size_t count; /* collectives that all of them were in */
+	double median_ns, most_ns;
+	double trend_ns; /* the median of their later half, less that of the earlier one */
+	struct skew_window windows[SKEW_WINDOWS];
+	size_t windows_count;
+	double *waits; /* ranks × ranks: how long one waited for another; NULL: too many */
+};
 
 struct ranks {
 	struct rank_row *rows; /* by job, then rank */
 	size_t count;
-	struct skew *skews; /* skew.h: one for each job of several ranks */
+	struct skew *skews; /* one for each job of several ranks */
 	size_t skews_count;
 };
 
@@ -49,5 +76,8 @@ void ranks_clear(struct ranks *ranks);
 size_t ranks_of_job(const struct profile *profile, const struct profile_process *process);
 /* NULL: the process has no rank. */
 const struct rank_row *ranks_of_process(const struct ranks *ranks, size_t process);
+/* A rank's skew; NULL: nothing is known. */
+const struct skew_rank *skew_of_row(const struct ranks *ranks, const struct rank_row *row,
+				    const struct skew **skew);
 
 #endif

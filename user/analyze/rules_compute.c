@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about floating-point work: how much of it is unknown, in which type it is done, and how far
  * it is from the host's peak. */
-#include "analyze/known_code.h"
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "remedy_texts.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The rank of a job for which the others wait in each step, and what it does meanwhile. */
 #include "analyze/location.h"
+#include "analyze/ranks.h"
 #include "analyze/rules_ctx.h"
-#include "analyze/skew.h"
 
 /* A rank's own time by activity, and the class of its finding. */
 static const struct {

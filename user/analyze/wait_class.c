@@ -2,7 +2,7 @@
 /* Classifies waits by their reason, object and stack. */
 #include "analyze/wait_class.h"
 
-#include "analyze/loaders.h"
+#include "analyze/account.h"
 #include "analyze/location.h"
 #include "analyze/stack_kind.h"
 #include "base/grow.h"

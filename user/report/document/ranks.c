@@ -8,7 +8,7 @@
  *        0       1.9 %           12.1 µs    3.01 s  rank 1: 3.01 s
  *        1      98.1 %           7.80 ms   5.22 ms  rank 0: 5.22 ms
  */
-#include "analyze/skew.h"
+#include "analyze/ranks.h"
 #include "base/units.h"
 #include "report/document/compose.h"
 #include "report/document/plot.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "analyze/skew.h"
+#include "analyze/ranks.h"
 #include "report/json/output.h"
 #include "report/report.h"
 

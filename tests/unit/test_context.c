@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The functions of a program that prepare its batches, found by their callers. */
-#include "analyze/loaders.h"
+#include "analyze/context.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
