@@ -100,18 +100,6 @@ static void draw_roof(struct plot *plot, const struct roof *roof)
 	}
 }
 
-/* Moves the label to the right where another one stands. */
-static void draw_point(struct plot *plot, const struct roofline *at, char label)
-{
-	unsigned column = (unsigned)index_on_axis(&plot->x, at->intensity, plot->width);
-	int line = HEIGHT - 1 - index_on_axis(&plot->y, at->flops_per_s, HEIGHT);
-
-	while (column < plot->width && plot->labels[line][column])
-		column++;
-	if (column < plot->width)
-		plot->labels[line][column] = label;
-}
-
 const char *plot_power(char buffer[UNITS_MAX], double power)
 {
 	char *point;
@@ -124,27 +112,22 @@ const char *plot_power(char buffer[UNITS_MAX], double power)
 	return buffer;
 }
 
-/* "100 G" at the lines in which a decade begins. */
-static void add_label(struct text *into, const struct plot *plot, int line)
-{
-	char buffer[UNITS_MAX];
-
-	for (double power = plot->y.from; power <= plot->y.to; power++) {
-		if (HEIGHT - 1 - index_on_axis(&plot->y, pow(10, power), HEIGHT) != line)
-			continue;
-		text_printf(into, "%*s ┤", LABEL - 2, plot_power(buffer, power));
-		return;
-	}
-	text_printf(into, "%*s│", LABEL - 1, "");
-}
-
 static void add_line(struct text *into, const struct plot *plot, int line)
 {
 	unsigned end = plot->width;
+	double power = plot->y.from;
+	char buffer[UNITS_MAX];
 
 	while (end && !plot->labels[line][end - 1] && !plot->dots[line][end - 1])
 		end--;
-	add_label(into, plot, line);
+	/* "100 G" at the lines in which a decade begins */
+	while (power <= plot->y.to &&
+	       HEIGHT - 1 - index_on_axis(&plot->y, pow(10, power), HEIGHT) != line)
+		power++;
+	if (power <= plot->y.to)
+		text_printf(into, "%*s ┤", LABEL - 2, plot_power(buffer, power));
+	else
+		text_printf(into, "%*s│", LABEL - 1, "");
 	for (unsigned i = 0; i < end; i++) {
 		if (plot->labels[line][i])
 			text_add_bytes(into, &plot->labels[line][i], 1);
@@ -159,28 +142,18 @@ static void add_line(struct text *into, const struct plot *plot, int line)
 	text_add(into, "\n");
 }
 
-static bool is_decade(const struct plot *plot, unsigned column)
-{
-	for (double power = plot->x.from; power <= plot->x.to; power++) {
-		if (index_on_axis(&plot->x, pow(10, power) * 1.0001, plot->width) == (int)column)
-			return true;
-	}
-	return false;
-}
-
 static void add_axis(struct text *into, const struct plot *plot)
 {
 	char labels[WIDTH_MAX + 1], label[16];
+	bool decades[WIDTH_MAX] = {0};
 
-	text_printf(into, "%*s└", LABEL - 1, "");
-	for (unsigned i = 0; i < plot->width; i++)
-		text_add(into, is_decade(plot, i) ? "┬" : "─");
 	memset(labels, ' ', sizeof(labels));
 	for (double power = plot->x.from; power <= plot->x.to; power++) {
 		int column = index_on_axis(&plot->x, pow(10, power) * 1.0001, plot->width);
 		int length = snprintf(label, sizeof(label), "%.10g", pow(10, power));
 		int from = column - length / 2;
 
+		decades[column] = true;
 		if (length > 7)
 			length = snprintf(label, sizeof(label), "1e%.0f", power);
 		if (from < 0)
@@ -190,6 +163,9 @@ static void add_axis(struct text *into, const struct plot *plot)
 		memcpy(labels + from, label, (size_t)length);
 	}
 	labels[plot->width] = '\0';
+	text_printf(into, "%*s└", LABEL - 1, "");
+	for (unsigned i = 0; i < plot->width; i++)
+		text_add(into, decades[i] ? "┬" : "─");
 	text_printf(into, "\n%*s%s\n", LABEL, "", labels);
 }
 
@@ -203,8 +179,17 @@ void plot_roofline(struct text *into, unsigned columns, const struct roofline_po
 	plot_axes(&plot.x, &plot.y, shown);
 	for (size_t i = 0; i < shown->roofs_count; i++)
 		draw_roof(&plot, &shown->roofs[i]);
-	for (size_t i = 0; i < shown->count; i++)
-		draw_point(&plot, &shown->points[i].line, plot_label(i));
+	for (size_t i = 0; i < shown->count; i++) {
+		const struct roofline *at = &shown->points[i].line;
+		unsigned column = (unsigned)index_on_axis(&plot.x, at->intensity, plot.width);
+		int line = HEIGHT - 1 - index_on_axis(&plot.y, at->flops_per_s, HEIGHT);
+
+		/* to the right of a label that is there already */
+		while (column < plot.width && plot.labels[line][column])
+			column++;
+		if (column < plot.width)
+			plot.labels[line][column] = plot_label(i);
+	}
 	for (int line = 0; line < HEIGHT; line++)
 		add_line(into, &plot, line);
 	add_axis(into, &plot);

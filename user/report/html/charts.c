@@ -156,12 +156,17 @@ static void add_rest(struct flame *flame, const char *name, uint64_t ns)
 	flame->rest_count++;
 }
 
-static void add_calls(struct text *into, const struct profile *profile,
-		      const struct profile_process *p, struct call_node *nodes)
+static void chart_calls(struct text *into, const struct profile *profile, const struct chart *chart)
 {
+	const struct profile_process *p = chart->process;
+	struct call_node *nodes = calloc(p->contexts_count + 1, sizeof(*nodes));
 	struct flame flame = {.kinds = {"Time"}};
 	double all_ns = 0;
 
+	if (!nodes || sum_calls(p, nodes)) {
+		into->failed = true;
+		goto out;
+	}
 	if (p->untraced.tid) {
 		flame.whole = profile_wall_ns(p);
 		add_rest(&flame, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
@@ -195,17 +200,7 @@ static void add_calls(struct text *into, const struct profile *profile,
 			    p->untraced.tid, as_ns(profile_wall_ns(p)));
 	text_add(into, ".");
 	flame_end(into, &flame, "ns");
-}
-
-static void chart_calls(struct text *into, const struct profile *profile,
-			const struct profile_process *p)
-{
-	struct call_node *nodes = calloc(p->contexts_count + 1, sizeof(*nodes));
-
-	if (!nodes || sum_calls(p, nodes))
-		into->failed = true;
-	else
-		add_calls(into, profile, p, nodes);
+out:
 	free(nodes);
 }
 
@@ -249,8 +244,9 @@ static void add_stack(struct flame *flame, long parent, const struct profile_fra
 }
 
 static void chart_places(struct text *into, const struct profile *profile,
-			 const struct profile_memory *memory)
+			 const struct chart *chart)
 {
+	const struct profile_memory *memory = chart->memory;
 	bool held = memory->current_bytes != PROFILE_ABSENT;
 	struct flame flame = {.kinds = {"Allocated"}};
 
@@ -282,8 +278,9 @@ static void chart_places(struct text *into, const struct profile *profile,
 }
 
 static void chart_samples(struct text *into, const struct profile *profile,
-			  const struct profile_process *p)
+			  const struct chart *chart)
 {
+	const struct profile_process *p = chart->process;
 	const struct profile_sampling *sampling = &profile->sampling;
 	struct flame flame = {.kinds = {"CPU", "Waiting"}};
 
@@ -375,12 +372,25 @@ static void add_gpu_series(struct text *into, const struct profile_process *p,
 		   memory ? add_bytes : add_percent_value);
 }
 
-static void chart_resident(struct text *into, const struct profile_process *p)
+static void chart_gpus(struct text *into, const struct profile *profile, const struct chart *chart)
 {
+	const struct profile_gpu *gpu = &chart->process->gpu;
+
+	(void)profile;
+	for (size_t i = 0; i < gpu->places_count; i++)
+		for (int memory = 0; memory < 2; memory++)
+			add_gpu_series(into, chart->process, gpu->places[i].device, memory);
+}
+
+static void chart_resident(struct text *into, const struct profile *profile,
+			   const struct chart *chart)
+{
+	const struct profile_process *p = chart->process;
 	struct point *points = calloc(p->points_count + 1, sizeof(*points));
 	struct text title = {0};
 	size_t count = 0;
 
+	(void)profile;
 	for (size_t i = 0; i < p->points_count && points; i++)
 		if (p->points[i].rss_bytes != PROFILE_ABSENT)
 			points[count++] =
@@ -389,20 +399,21 @@ static void chart_resident(struct text *into, const struct profile_process *p)
 	add_series(into, &title, points, count > 1 ? count : 0, p, add_bytes);
 }
 
-static void chart_held(struct text *into, const struct profile_process *p,
-		       const struct profile_memory *memory)
+static void chart_held(struct text *into, const struct profile *profile, const struct chart *chart)
 {
+	const struct profile_memory *memory = chart->memory;
 	struct point *points = calloc(memory->points_count + 1, sizeof(*points));
 	bool held = memory->current_bytes != PROFILE_ABSENT;
 	struct text title = {0};
 
+	(void)profile;
 	text_printf(&title, "%s over time (%s)", held ? "Live" : "Allocated so far",
 		    memory_words(memory));
 	for (size_t i = 0; i < memory->points_count && points; i++)
 		points[i] = (struct point){memory->points[i].time_ns,
 					   held ? memory->points[i].live_bytes
 						: memory->points[i].allocated_bytes};
-	add_series(into, &title, points, memory->points_count, p, add_bytes);
+	add_series(into, &title, points, memory->points_count, chart->process, add_bytes);
 }
 
 /*
@@ -470,82 +481,54 @@ static double steps_down(const struct steps_drawing *d, double ns)
 	return STEPS_BOTTOM - (STEPS_BOTTOM - STEPS_TOP) * (share > 1 ? 1 : share);
 }
 
-static void add_step_title(struct steps_drawing *d, const struct profile_step *bar, uint64_t number)
-{
-	double mfu = steps_mfu(d->profile, d->steps, bar);
-	struct text *into = d->into;
-
-	text_printf(into, "<title>Step %llu", (unsigned long long)number);
-	if (bar->count > 1)
-		text_printf(into, " to %llu, on average",
-			    (unsigned long long)(number + bar->count - 1));
-	text_printf(into, ": %s", as_ns(bar->total_ns / bar->count));
-	if (bar->count > 1)
-		text_printf(into, ", longest %s", as_ns(bar->max_ns));
-	text_printf(into, ", at %s", as_ns(profile_since_start(d->profile, bar->from_ns)));
-	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--) {
-		text_printf(into, "; %s %s", profile_phase_name((enum profile_phase)phase),
-			    as_ns(bar->phases[phase] / bar->count));
-	}
-	if (d->steps->cost.counted_count && bar->computed_count == bar->count) {
-		text_printf(into, "; %s", as_si((double)bar->flops / (double)bar->count, "FLOP"));
-	}
-	if (mfu >= 0)
-		text_printf(into, ", %s of the peak (MFU)", as_percent(mfu));
-	text_add(into, "</title>");
-}
-
 static void draw_bar(struct steps_drawing *d, size_t i)
 {
 	const struct profile_step *bar = &d->bars[i];
 	double width = d->slot > 4 ? d->slot - 1 : d->slot, x = STEPS_LEFT + d->slot * (double)i;
 	double middle = x + width / 2, y = steps_down(d, (double)bar->max_ns), from_ns = 0;
+	double mfu = steps_mfu(d->profile, d->steps, bar);
+	struct text *into = d->into;
 
-	text_add(d->into, "<g>");
-	add_step_title(d, bar, d->first[i]);
+	text_printf(into, "<g><title>Step %llu", (unsigned long long)d->first[i]);
+	if (bar->count > 1)
+		text_printf(into, " to %llu, on average",
+			    (unsigned long long)(d->first[i] + bar->count - 1));
+	text_printf(into, ": %s", as_ns(bar->total_ns / bar->count));
+	if (bar->count > 1)
+		text_printf(into, ", longest %s", as_ns(bar->max_ns));
+	text_printf(into, ", at %s", as_ns(profile_since_start(d->profile, bar->from_ns)));
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+		text_printf(into, "; %s %s", profile_phase_name((enum profile_phase)phase),
+			    as_ns(bar->phases[phase] / bar->count));
+	if (d->steps->cost.counted_count && bar->computed_count == bar->count)
+		text_printf(into, "; %s", as_si((double)bar->flops / (double)bar->count, "FLOP"));
+	if (mfu >= 0)
+		text_printf(into, ", %s of the peak (MFU)", as_percent(mfu));
+	text_add(into, "</title>");
 	for (size_t k = 0; k < PROFILE_PHASES; k++) {
 		enum profile_phase phase = profile_phases_in_order[k];
 		double to_ns = from_ns + (double)bar->phases[phase] / (double)bar->count;
 		double height = steps_down(d, from_ns) - steps_down(d, to_ns);
 
 		if (height >= 0.05)
-			text_printf(d->into,
-				    "<rect x=%.1f y=%.1f width=%.1f height=%.1f class=%s />", x,
-				    steps_down(d, to_ns), width, height, profile_phase_name(phase));
+			text_printf(into, "<rect x=%.1f y=%.1f width=%.1f height=%.1f class=%s />",
+				    x, steps_down(d, to_ns), width, height,
+				    profile_phase_name(phase));
 		from_ns = to_ns;
 	}
 	if (bar->count > 1)
-		text_printf(d->into, "<path class=most d=\"M%.1f %.1fV%.1f\"/>", middle,
+		text_printf(into, "<path class=most d=\"M%.1f %.1fV%.1f\"/>", middle,
 			    steps_down(d, (double)bar->total_ns / (double)bar->count), y);
 	if (steps_slow(d->steps, bar))
-		text_printf(d->into, "<path class=slow d=\"M%.1f %.1fl-4 -8h8z\"/>", middle, y - 3);
-	text_add(d->into, "</g>");
+		text_printf(into, "<path class=slow d=\"M%.1f %.1fl-4 -8h8z\"/>", middle, y - 3);
+	text_add(into, "</g>");
 }
 
-static void add_legend(struct text *into, const struct steps_drawing *d)
-{
-	text_add(into, "<figcaption>Steps, by phase: ");
-	for (size_t i = 0; i < PROFILE_PHASES; i++) {
-		const char *name = profile_phase_name(profile_phases_in_order[i]);
-
-		text_printf(into, "<span class=key><span class=\"dot %s\"></span>%s</span> ", name,
-			    name);
-	}
-	if (d->bars[0].count > 1)
-		text_printf(into,
-			    "Each bar is the mean of %llu steps, its line the longest of them. ",
-			    (unsigned long long)d->bars[0].count);
-	text_printf(into, "▾ marks steps longer than %.1f times the median%s", STEPS_SLOW,
-		    (double)d->steps->max_ns > d->top_ns
-			    ? "; much longer bars are cut off at the top.</figcaption>"
-			    : ".</figcaption>");
-}
-
-static void chart_steps(struct text *into, const struct profile *profile,
-			const struct profile_process *process)
+static void chart_steps(struct text *into, const struct profile *profile, const struct chart *chart)
 {
 	static const double ticks[] = {1, 2, 5};
-	struct steps_drawing d = {.into = into, .profile = profile, .steps = &process->steps};
+	struct steps_drawing d = {
+		.into = into, .profile = profile, .steps = &chart->process->steps};
 	double y, tick, power = 1, right;
 
 	put_together(&d);
@@ -554,8 +537,21 @@ static void chart_steps(struct text *into, const struct profile *profile,
 		return;
 	d.slot = fmin((double)(STEPS_RIGHT - STEPS_LEFT) / (double)d.bars_count, BAR_WIDTH);
 	right = STEPS_LEFT + d.slot * (double)d.bars_count;
-	text_add(into, "<figure class=steps>");
-	add_legend(into, &d);
+	text_add(into, "<figure class=steps><figcaption>Steps, by phase: ");
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		const char *name = profile_phase_name(profile_phases_in_order[i]);
+
+		text_printf(into, "<span class=key><span class=\"dot %s\"></span>%s</span> ", name,
+			    name);
+	}
+	if (d.bars[0].count > 1)
+		text_printf(into,
+			    "Each bar is the mean of %llu steps, its line the longest of them. ",
+			    (unsigned long long)d.bars[0].count);
+	text_printf(into, "▾ marks steps longer than %.1f times the median%s.</figcaption>",
+		    STEPS_SLOW,
+		    (double)d.steps->max_ns > d.top_ns ? "; much longer bars are cut off at the top"
+						       : "");
 	text_printf(into,
 		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img aria-label=\"Duration of "
 		    "each step in order of time; the numbers are in the table below\">",
@@ -623,32 +619,6 @@ static double roof_down(const struct roofline_drawing *d, double value)
 	return on_axis(&d->y, value, ROOF_BOTTOM, ROOF_TOP);
 }
 
-static void draw_roofline_grid(struct roofline_drawing *d)
-{
-	for (double power = d->x.from; power <= d->x.to; power++) {
-		double x = roof_across(d, pow(10, power));
-
-		text_printf(d->into,
-			    "<path class=grid d=\"M%.1f %dV%d\"/><text x=%.1f y=%d "
-			    "class=mid>%.10g</text>",
-			    x, ROOF_TOP, ROOF_BOTTOM, x, ROOF_BOTTOM + LABEL_DOWN, pow(10, power));
-	}
-	for (double power = d->y.from; power <= d->y.to; power++) {
-		double y = roof_down(d, pow(10, power));
-
-		text_printf(
-			d->into,
-			"<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>%s</text>",
-			ROOF_LEFT, y, ROOF_RIGHT, ROOF_LEFT - 8, y + 4,
-			plot_power((char[UNITS_MAX]){0}, power));
-	}
-	text_printf(d->into,
-		    "<text x=%d y=%d class=mid>FLOP/byte</text><text transform=\"translate(14 %d) "
-		    "rotate(-90)\" class=mid>FLOP/s</text>",
-		    (ROOF_LEFT + ROOF_RIGHT) / 2, ROOF_BOTTOM + 2 * LABEL_DOWN + 4,
-		    (ROOF_TOP + ROOF_BOTTOM) / 2);
-}
-
 /* From where it enters the plot to the ridge, and flat from there on. Its label stands to the left
  * of those that stand where its own would. */
 static void draw_roof(struct roofline_drawing *d, const struct roof *roofs, size_t i)
@@ -709,12 +679,12 @@ static void draw_points(struct roofline_drawing *d, const struct profile *profil
 }
 
 static void chart_roofline(struct text *into, const struct profile *profile,
-			   const struct profile_process *process)
+			   const struct chart *chart)
 {
 	struct roofline_drawing d = {.into = into};
 	struct roofline_points found;
 
-	roofline_points_find(&found, profile, process);
+	roofline_points_find(&found, profile, chart->process);
 	if (!found.count || !found.roofs_count)
 		return;
 	plot_axes(&d.x, &d.y, &found);
@@ -724,7 +694,28 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 		    "roof.</figcaption><div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
 		    "aria-label=\"FLOP/s by FLOP/byte; the numbers are in the table below\">",
 		    ROOFLINE_OVERHEAD_SHARE * 100, ROOF_WIDTH, ROOF_HEIGHT);
-	draw_roofline_grid(&d);
+	for (double power = d.x.from; power <= d.x.to; power++) {
+		double x = roof_across(&d, pow(10, power));
+
+		text_printf(into,
+			    "<path class=grid d=\"M%.1f %dV%d\"/><text x=%.1f y=%d "
+			    "class=mid>%.10g</text>",
+			    x, ROOF_TOP, ROOF_BOTTOM, x, ROOF_BOTTOM + LABEL_DOWN, pow(10, power));
+	}
+	for (double power = d.y.from; power <= d.y.to; power++) {
+		double y = roof_down(&d, pow(10, power));
+
+		text_printf(
+			into,
+			"<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>%s</text>",
+			ROOF_LEFT, y, ROOF_RIGHT, ROOF_LEFT - 8, y + 4,
+			plot_power((char[UNITS_MAX]){0}, power));
+	}
+	text_printf(into,
+		    "<text x=%d y=%d class=mid>FLOP/byte</text><text transform=\"translate(14 %d) "
+		    "rotate(-90)\" class=mid>FLOP/s</text>",
+		    (ROOF_LEFT + ROOF_RIGHT) / 2, ROOF_BOTTOM + 2 * LABEL_DOWN + 4,
+		    (ROOF_TOP + ROOF_BOTTOM) / 2);
 	for (size_t i = 0; i < found.roofs_count; i++)
 		draw_roof(&d, found.roofs, i);
 	draw_points(&d, profile, &found);
@@ -733,33 +724,13 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 
 void html_chart(struct text *into, const struct profile *profile, const struct chart *chart)
 {
-	switch (chart->kind) {
-	case CHART_CALLS:
-		chart_calls(into, profile, chart->process);
-		break;
-	case CHART_RESIDENT:
-		chart_resident(into, chart->process);
-		break;
-	case CHART_HELD:
-		chart_held(into, chart->process, chart->memory);
-		break;
-	case CHART_PLACES:
-		chart_places(into, profile, chart->memory);
-		break;
-	case CHART_SAMPLES:
-		chart_samples(into, profile, chart->process);
-		break;
-	case CHART_STEPS:
-		chart_steps(into, profile, chart->process);
-		break;
-	case CHART_GPU:
-		for (size_t i = 0; i < chart->process->gpu.places_count; i++)
-			for (int memory = 0; memory < 2; memory++)
-				add_gpu_series(into, chart->process,
-					       chart->process->gpu.places[i].device, memory);
-		break;
-	case CHART_ROOFLINE:
-		chart_roofline(into, profile, chart->process);
-		break;
-	}
+	static void (*const charts[])(struct text * into, const struct profile *profile,
+				      const struct chart *chart) = {
+		[CHART_CALLS] = chart_calls,	 [CHART_RESIDENT] = chart_resident,
+		[CHART_HELD] = chart_held,	 [CHART_PLACES] = chart_places,
+		[CHART_SAMPLES] = chart_samples, [CHART_STEPS] = chart_steps,
+		[CHART_GPU] = chart_gpus,	 [CHART_ROOFLINE] = chart_roofline,
+	};
+
+	charts[chart->kind](into, profile, chart);
 }
