@@ -18,18 +18,6 @@
 
 enum { HAS_SAMPLES = 1, HAS_CALLS = 2, HAS_MEMORY = 4, HAS_SOURCE = 8 };
 
-/* "Model.forward (train.py:41)" */
-static const char *cell_line(struct composer *c, const struct profile_line *line)
-{
-	struct text name = {0};
-	const char *cell;
-
-	location_line(&name, line);
-	cell = compose_name(c, text_peek(&name));
-	text_finish(&name, &c->document->failed);
-	return cell;
-}
-
 static unsigned columns_of_lines(const struct profile_process *p, enum perfx_language language)
 {
 	unsigned has = 0;
@@ -79,7 +67,7 @@ static const char *cell_sampled(struct composer *c, uint64_t ns)
 	return ns ? document_format(c->document, "≈%s", as_ns(ns)) : "-";
 }
 
-/* The worst lines of one language; how many are left out. */
+/* Adds the most expensive lines of one language. Returns how many are left out. */
 static size_t compose_line_table(struct composer *c, const struct profile_process *p,
 				 enum perfx_language language)
 {
@@ -107,13 +95,17 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 			  WORDS("Source", .where = HAS_SOURCE));
 	for (size_t i = 0; i < shown.count; i++) {
 		const struct profile_line *line = shown.lines[i];
+		struct text name = {0}; /* "Model.forward (train.py:41)" */
 
+		location_line(&name, line);
 		document_row(c->document, cell_sampled(c, line->on_cpu_ns),
 			     cell_sampled(c, line->off_cpu_ns),
 			     cell_ns(line->calls_ns ?: PROFILE_ABSENT),
 			     cell_bytes(line->allocs_count ? line->alloc_bytes : PROFILE_ABSENT),
-			     cell_count(line->allocs_count ?: PROFILE_ABSENT), cell_line(c, line),
+			     cell_count(line->allocs_count ?: PROFILE_ABSENT),
+			     compose_name(c, text_peek(&name)),
 			     sources[i] ? compose_mark(c, sources[i]) : "");
+		text_finish(&name, &c->document->failed);
 		free(sources[i]);
 	}
 	source_clear(&source);
@@ -198,7 +190,7 @@ void compose_account(struct composer *c, const struct profile_process *p)
 
 enum { HAS_SPINNING = 1, HAS_BELOW = 2 };
 
-/* "By library: libxgboost.so 41.0 %, libgomp.so.1 53.0 %." */
+/* "CPU by library: libxgboost.so 41.0 %, libgomp.so.1 53.0 %." */
 static void compose_libraries(struct composer *c, const struct profile_process *p)
 {
 	struct native_functions libraries;
@@ -221,7 +213,7 @@ static void compose_libraries(struct composer *c, const struct profile_process *
 	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
-/* How the names of generated code can be had. */
+/* How to name generated code. */
 static void compose_perf_map(struct composer *c, const struct profile_process *p)
 {
 	const char *end = strchrnul(p->cmdline, PROFILE_ARGUMENT_END);
@@ -234,9 +226,9 @@ static void compose_perf_map(struct composer *c, const struct profile_process *p
 				"Compiler.perfmap`, then trace it again.",
 				(int)p->pid);
 	else if (!strcmp(base_name(text_peek(&program)), "node"))
-		document_printf(c->document, BLOCK_NOTE,
-				"Code that Node.js compiled has no names: start it with `node "
-				"--perf-basic-prof`.");
+		document_say(c->document, BLOCK_NOTE,
+			     "Code that Node.js compiled has no names: start it with `node "
+			     "--perf-basic-prof`.");
 	text_clear(&program);
 }
 
@@ -399,31 +391,9 @@ const struct profile_frame *stack_line(const struct profile_stack *stack)
 					     PERFX_LANGUAGE_NATIVE);
 }
 
-/* Least share of the wall time of a wait for the GIL that is reported by itself. */
+/* Waits for the GIL of at least this share of the wall time get a sentence each. */
 #define GIL_SHARE     0.01
 #define GIL_SENTENCES 3
-
-static void compose_gil_waits(struct composer *c, const struct profile_process *p)
-{
-	unsigned said = 0;
-
-	for (size_t i = 0; i < p->blocked.count && said < GIL_SENTENCES; i++) {
-		const struct profile_activity *wait = &p->blocked.list[i];
-		struct text text = {0};
-
-		if (wait->reason != PERFX_WAIT_GIL ||
-		    (double)wait->ns < GIL_SHARE * (double)profile_wall_ns(p))
-			continue;
-		/* "python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)." */
-		text_add(&text, "Thread ");
-		add_thread(&text, p, wait->tid);
-		text_printf(&text, " waited %s for ", as_ns(wait->ns));
-		document_add_wait(&text, p, wait);
-		text_add(&text, ".");
-		document_add(c->document, BLOCK_PARAGRAPH, &text);
-		said++;
-	}
-}
 
 enum { HAS_STACKS = 1 };
 
@@ -507,8 +477,9 @@ static void add_rivals(struct text *text, const struct profile_process *p,
 
 void compose_waits(struct composer *c, const struct profile_process *p)
 {
+	unsigned has = 0, gil_sentences = 0;
+	struct text text = {0};
 	struct wait_row *rows;
-	unsigned has = 0;
 	size_t count;
 
 	if (!p->blocked.count || !c->limits->waits)
@@ -519,9 +490,23 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 		return;
 	}
 	document_say(c->document, BLOCK_SECTION, "Waiting");
-	compose_gil_waits(c, p);
-	for (size_t i = 0; i < p->blocked.count; i++)
-		has |= p->blocked.list[i].stack ? HAS_STACKS : 0;
+	for (size_t i = 0; i < p->blocked.count; i++) {
+		const struct profile_activity *wait = &p->blocked.list[i];
+
+		has |= wait->stack ? HAS_STACKS : 0;
+		if (wait->reason != PERFX_WAIT_GIL || gil_sentences == GIL_SENTENCES ||
+		    (double)wait->ns < GIL_SHARE * (double)profile_wall_ns(p))
+			continue;
+		/* "Thread python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)."
+		 */
+		text_add(&text, "Thread ");
+		add_thread(&text, p, wait->tid);
+		text_printf(&text, " waited %s for ", as_ns(wait->ns));
+		document_add_wait(&text, p, wait);
+		text_add(&text, ".");
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
+		gil_sentences++;
+	}
 	document_headings(c->document, has, NUMBERS("Time"), NUMBERS("Waits", .rank = 2),
 			  NUMBERS("Longest", .rank = 3), WORDS("Thread", .cut_end = true),
 			  REST("For", .cut_end = true),
@@ -556,15 +541,16 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 
 static void add_quality(struct text *text, const struct profile_stack_quality *quality)
 {
+	double stacks = (double)quality->taken_count;
+
 	text_printf(text, "%s of stacks reach the thread's start",
-		    as_percent((double)quality->complete_count / (double)quality->taken_count));
+		    as_percent((double)quality->complete_count / stacks));
 	if (quality->guessed_count)
-		text_printf(
-			text, "; %s are guessed in part (~)",
-			as_percent((double)quality->guessed_count / (double)quality->taken_count));
+		text_printf(text, "; %s are guessed in part (~)",
+			    as_percent((double)quality->guessed_count / stacks));
 	if (quality->cut_count)
 		text_printf(text, "; %s are deeper than %u frames",
-			    as_percent((double)quality->cut_count / (double)quality->taken_count),
+			    as_percent((double)quality->cut_count / stacks),
 			    PERFX_STACK_FRAMES_MAX);
 	text_add(text, ".");
 	if (quality->left_out_count)

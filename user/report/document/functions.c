@@ -9,6 +9,7 @@
 #include "decode/names.h"
 #include "report/document/compose.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,46 +40,32 @@ static void find_shared_names(struct composer *c, const struct profile_process *
 			names[count++] = function_label(function);
 	}
 	qsort(names, count, sizeof(*names), by_name);
-	for (size_t i = 1; i < count; i++) {
+	for (size_t i = 1; i < count; i++)
 		if (!strcmp(names[i - 1], names[i]))
 			names[shared++] = names[i];
-	}
 	c->shared_names_count = shared;
-}
-
-/* C++ overloads share a name: the offset distinguishes them. */
-static bool is_ambiguous(struct composer *c, const struct profile_process *p,
-			 const struct profile_function *function)
-{
-	const char *label = function_label(function);
-
-	if (c->names_of != p)
-		find_shared_names(c, p);
-	return c->shared_names_count && bsearch(&label, c->shared_names, c->shared_names_count,
-						sizeof(*c->shared_names), by_name);
 }
 
 void compose_function_name(struct composer *c, const struct profile_process *p, uint32_t id,
 			   struct text *into)
 {
 	const struct profile_function *function = profile_function(c->profile, id);
+	const char *label = function ? function_label(function) : NULL;
 	struct text plain = {0};
 
 	if (!function) {
 		text_add(into, "(not known)");
 		return;
 	}
-	if (c->limits->name_columns)
-		utf8_shorten(&plain, function_label(function), c->limits->name_columns);
-	else
-		text_add(&plain, function_label(function));
-	if (!plain.length)
-		text_add(&plain, "?");
-	if (is_ambiguous(c, p, function))
+	if (c->names_of != p)
+		find_shared_names(c, p);
+	utf8_shorten(&plain, *label ? label : "?", c->limits->name_columns ?: UINT_MAX);
+	/* C++ overloads share a name: the offset distinguishes them */
+	if (c->shared_names_count && bsearch(&label, c->shared_names, c->shared_names_count,
+					     sizeof(*c->shared_names), by_name))
 		text_printf(&plain, " +0x%llx", (unsigned long long)function->offset);
-	into->failed |= plain.failed;
 	escape_name(into, text_peek(&plain));
-	text_clear(&plain);
+	text_finish(&plain, &into->failed);
 }
 
 const char *compose_function(struct composer *c, const struct profile_process *p, uint32_t id)
@@ -183,7 +170,7 @@ static void compose_row(struct composer *c, const struct profile_process *p,
 				     c->limits->name_columns));
 }
 
-/* Returns how many operators that are only sampled it has besides. */
+/* Returns how many operators follow that are only sampled. */
 static size_t compose_function_table(struct composer *c, const struct profile_process *p,
 				     size_t from, size_t to)
 {
@@ -222,31 +209,13 @@ static size_t compose_function_table(struct composer *c, const struct profile_pr
 	return sampled_count;
 }
 
-/* Called by traced functions at all? */
+/* Did a traced function call it? */
 static bool has_traced_caller(const struct profile_row *row)
 {
-	for (size_t i = 0; i < row->callers_count; i++) {
+	for (size_t i = 0; i < row->callers_count; i++)
 		if (row->callers[i].caller != PROFILE_CALLER_UNTRACED)
 			return true;
-	}
 	return false;
-}
-
-/* "(untraced) is time of thread 4242 outside all traced functions." */
-static void add_untraced(struct text *text, const struct profile_process *p, bool with_cpu)
-{
-	const struct profile_untraced *untraced = &p->untraced;
-
-	if (!knows_untraced(p))
-		return;
-	text_printf(text, " %s is time of thread %u outside all traced functions%s.",
-		    PROFILE_UNTRACED_NAME, untraced->tid,
-		    untraced->at_least ? "; it may be more" : "");
-	/* its on-CPU part is known only within bounds */
-	if (with_cpu && untraced->on_cpu_max_ns != PROFILE_ABSENT)
-		text_printf(text,
-			    " Of its untraced time, it was on-CPU for at least %s and at most %s.",
-			    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
 }
 
 /* Why some functions with FLOPs show no GFLOP/s. */
@@ -304,7 +273,8 @@ static void add_call_losses(struct text *text, const struct profile_process *p)
 static void compose_function_notes(struct composer *c, const struct profile_process *p,
 				   size_t sampled_count, size_t left)
 {
-	bool brief = c->limits->brief, dispatches = false;
+	const struct profile_untraced *untraced = &p->untraced;
+	bool brief = c->limits->brief, dispatches = false, knows = knows_untraced(p);
 	struct text text = {0};
 	bool any = false;
 
@@ -321,7 +291,15 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 	if (sampled_count)
 		text_add(&text, " ≈: operators that no probe times, by samples on a CPU; their "
 				"time is also in (untraced), ranges and the backward pass.");
-	add_untraced(&text, p, !brief);
+	if (knows)
+		text_printf(&text, " %s is time of thread %u outside all traced functions%s.",
+			    PROFILE_UNTRACED_NAME, untraced->tid,
+			    untraced->at_least ? "; it may be more" : "");
+	/* its on-CPU part is known only within bounds */
+	if (knows && !brief && untraced->on_cpu_max_ns != PROFILE_ABSENT)
+		text_printf(&text,
+			    " Of its untraced time, it was on-CPU for at least %s and at most %s.",
+			    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
 	if (!brief)
 		add_call_losses(&text, p);
 	else if (left)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a process did with GPUs:
+ * A process's use of GPUs:
  *
  *     GPU
  *     busy 621 ms (62.1 %) · 5,000 launches · launch latency p50 12.0 µs, p99 4.00 ms
@@ -56,25 +56,6 @@ static void compose_summary(struct composer *c, const struct profile_process *p)
 	document_add_any(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* " · clocks lowered in 12.0 % of samples (power cap, thermal)" */
-static void add_throttle(struct text *text, const struct profile_gpu_device *device)
-{
-	uint64_t throttled = profile_gpu_throttled_count(device);
-	const char *separator = " of samples (";
-
-	if (!throttled)
-		return;
-	text_printf(text, " · clocks lowered in %s",
-		    as_percent((double)throttled / (double)device->throttle_samples_count));
-	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++) {
-		if (!device->throttled_counts[i])
-			continue;
-		text_printf(text, "%s%s", separator, profile_gpu_throttle_name(i));
-		separator = ", ";
-	}
-	text_add(text, ")");
-}
-
 static void add_permille(struct text *text, const char *title,
 			 const struct profile_gpu_series *metric)
 {
@@ -86,8 +67,10 @@ static void compose_device(struct composer *c, const struct profile_gpu_place *p
 {
 	const struct profile_gpu_device *device = place->device;
 	const struct profile_gpu_series *metrics = device->metrics;
-	struct text text = {0};
 	const struct profile_gpu_series *used = &metrics[PROFILE_GPU_MEMORY_USED];
+	uint64_t throttled = profile_gpu_throttled_count(device);
+	const char *separator = " of samples (";
+	struct text text = {0};
 
 	text_printf(&text, "device %u", device->index);
 	add_marked(&text, ", ", device->name, "");
@@ -97,8 +80,8 @@ static void compose_device(struct composer *c, const struct profile_gpu_place *p
 			    (unsigned long long)metrics[PROFILE_GPU_UTILISATION].max);
 	if (used->max != PROFILE_ABSENT) {
 		text_printf(&text, " · memory %s at most", as_bytes(used->max));
-		if (place->device->facts.memory_bytes)
-			text_printf(&text, " of %s", as_bytes(place->device->facts.memory_bytes));
+		if (device->facts.memory_bytes)
+			text_printf(&text, " of %s", as_bytes(device->facts.memory_bytes));
 	}
 	if (place->memory_bytes.max != PROFILE_ABSENT)
 		text_printf(&text, ", by this process %s", as_bytes(place->memory_bytes.max));
@@ -111,11 +94,21 @@ static void compose_device(struct composer *c, const struct profile_gpu_place *p
 	add_permille(&text, "SMs active", &metrics[PROFILE_GPU_SM_ACTIVE]);
 	add_permille(&text, "tensor cores active", &metrics[PROFILE_GPU_TENSOR_ACTIVE]);
 	add_permille(&text, "memory active", &metrics[PROFILE_GPU_DRAM_ACTIVE]);
-	add_throttle(&text, device);
+	/* " · clocks lowered in 12.0 % of samples (power cap, thermal)" */
+	if (throttled)
+		text_printf(&text, " · clocks lowered in %s",
+			    as_percent((double)throttled / (double)device->throttle_samples_count));
+	for (unsigned i = 0; throttled && i < PROFILE_GPU_THROTTLES; i++) {
+		if (!device->throttled_counts[i])
+			continue;
+		text_printf(&text, "%s%s", separator, profile_gpu_throttle_name(i));
+		separator = ", ";
+	}
+	text_add(&text, throttled ? ")" : "");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* Why less is known than was asked for. */
+/* Why the recording of the GPU is incomplete. */
 static void compose_agent(struct composer *c, const struct profile_gpu *gpu)
 {
 	static const char *const words[] = {
@@ -337,14 +330,13 @@ void compose_gpu(struct composer *c, const struct profile_process *p)
 		document_say(c->document, BLOCK_NOTE,
 			     "Which of these devices the process uses is not known.");
 	compose_agent(c, gpu);
-	if (c->limits->brief) {
-		compose_kernels(c, p);
-		compose_syncs(c, p);
-		return;
-	}
 	if (c->limits->charts)
 		document_add_chart(c->document, (struct chart){.kind = CHART_GPU, .process = p});
 	compose_kernels(c, p);
+	if (c->limits->brief) {
+		compose_syncs(c, p);
+		return;
+	}
 	compose_details(c, "Copies, waits and idle times of the GPU");
 	compose_copies(c, p);
 	compose_syncs(c, p);

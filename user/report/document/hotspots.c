@@ -51,9 +51,9 @@ static void add_where(struct text *text, const struct profile *profile,
 	}
 }
 
-/* A row: all hotspots of a domain that are shown by the same words. A line of Python reaches the
- * allocator on many native ways, which the JSON report tells apart. */
-struct allocating {
+/* A row: all hotspots of a domain that the same words describe. A line of Python reaches the
+ * allocator through many native stacks, which the JSON report tells apart. */
+struct alloc_place {
 	const struct profile_memory *memory;
 	const struct profile_hotspot *largest; /* whose stack is shown */
 	char *words;			       /* where, and the function if that is shown */
@@ -65,14 +65,14 @@ struct allocating {
 };
 
 struct places {
-	struct allocating *places;
+	struct alloc_place *places;
 	size_t count;
 };
 
-ORDER(by_words, struct allocating, strcmp(a->words, b->words), ASCENDING(a->largest, b->largest))
+ORDER(by_words, struct alloc_place, strcmp(a->words, b->words), ASCENDING(a->largest, b->largest))
 
 /* As a profile's hotspots. */
-ORDER(by_bytes, struct allocating, DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes),
+ORDER(by_bytes, struct alloc_place, DESCENDING(a->live_at_peak_bytes, b->live_at_peak_bytes),
       DESCENDING(a->allocated_bytes, b->allocated_bytes), ASCENDING(a->largest, b->largest))
 
 /* PROFILE_ABSENT, the largest number, stays. */
@@ -81,7 +81,7 @@ static void add(uint64_t *sum, uint64_t more)
 	*sum = more > PROFILE_ABSENT - *sum ? PROFILE_ABSENT : *sum + more;
 }
 
-static void add_place(struct allocating *to, const struct allocating *from)
+static void merge_place(struct alloc_place *to, const struct alloc_place *from)
 {
 	add(&to->live_at_peak_bytes, from->live_at_peak_bytes);
 	add(&to->live_bytes, from->live_bytes);
@@ -91,11 +91,10 @@ static void add_place(struct allocating *to, const struct allocating *from)
 	add(&to->temporary_count, from->temporary_count);
 	if (from->oldest_ns < to->oldest_ns)
 		to->oldest_ns = from->oldest_ns;
-	if (!from->trend.leak)
-		return;
-	to->trend.slope_bytes_per_s =
-		from->trend.slope_bytes_per_s + (to->trend.leak ? to->trend.slope_bytes_per_s : 0);
-	to->trend.leak = true;
+	if (from->trend.leak && to->trend.leak)
+		to->trend.slope_bytes_per_s += from->trend.slope_bytes_per_s;
+	else if (from->trend.leak)
+		to->trend = from->trend;
 }
 
 static void places_clear(struct places *s)
@@ -106,29 +105,6 @@ static void places_clear(struct places *s)
 	*s = (struct places){0};
 }
 
-static struct allocating place_of_hotspot(struct composer *c, const struct profile_memory *memory,
-					  const struct memory_analysis *analysis, size_t hotspot,
-					  bool with_function)
-{
-	const struct profile_hotspot *h = &memory->hotspots[hotspot];
-	struct text words = {0};
-
-	add_where(&words, c->profile, memory, h);
-	if (with_function)
-		text_printf(&words, "\n%u", h->function);
-	return (struct allocating){.memory = memory,
-				   .largest = h,
-				   .words = text_take(&words),
-				   .trend = analysis->trends[hotspot],
-				   .live_at_peak_bytes = h->live_at_peak_bytes,
-				   .live_bytes = h->live_bytes,
-				   .live_count = h->live_count,
-				   .allocated_bytes = h->allocated_bytes.value,
-				   .allocs_count = h->allocs.value,
-				   .temporary_count = h->temporary_count,
-				   .oldest_ns = h->oldest_ns};
-}
-
 /* The places of a domain, the largest first. None, and the document has failed: memory is out. */
 static struct places places_of(struct composer *c, const struct profile_memory *memory,
 			       const struct memory_analysis *analysis, bool with_function)
@@ -137,22 +113,39 @@ static struct places places_of(struct composer *c, const struct profile_memory *
 	bool failed = !s.places;
 	size_t merged = 0;
 
-	while (!failed && s.count < memory->hotspots_count) {
-		s.places[s.count] = place_of_hotspot(c, memory, analysis, s.count, with_function);
-		failed = !s.places[s.count++].words;
+	for (size_t i = 0; i < memory->hotspots_count && !failed; i++) {
+		const struct profile_hotspot *h = &memory->hotspots[i];
+		struct text words = {0};
+
+		add_where(&words, c->profile, memory, h);
+		if (with_function)
+			text_printf(&words, "\n%u", h->function);
+		s.places[s.count++] =
+			(struct alloc_place){.memory = memory,
+					     .largest = h,
+					     .words = text_take(&words),
+					     .trend = analysis->trends[i],
+					     .live_at_peak_bytes = h->live_at_peak_bytes,
+					     .live_bytes = h->live_bytes,
+					     .live_count = h->live_count,
+					     .allocated_bytes = h->allocated_bytes.value,
+					     .allocs_count = h->allocs.value,
+					     .temporary_count = h->temporary_count,
+					     .oldest_ns = h->oldest_ns};
+		failed = !s.places[i].words;
 	}
 	if (failed) {
 		c->document->failed = true;
 		places_clear(&s);
 		return s;
 	}
-	/* One of those with the same words. */
+	/* one place of all with the same words */
 	qsort(s.places, s.count, sizeof(*s.places), by_words);
 	for (size_t i = 0; i < s.count; i++) {
-		struct allocating *place = &s.places[i];
+		struct alloc_place *place = &s.places[i];
 
 		if (merged && !strcmp(s.places[merged - 1].words, place->words)) {
-			add_place(&s.places[merged - 1], place);
+			merge_place(&s.places[merged - 1], place);
 			free(place->words);
 		} else {
 			s.places[merged++] = *place;
@@ -163,7 +156,7 @@ static struct places places_of(struct composer *c, const struct profile_memory *
 	return s;
 }
 
-static const char *cell_where(struct composer *c, const struct allocating *place)
+static const char *cell_where(struct composer *c, const struct alloc_place *place)
 {
 	struct text cell = {0};
 
@@ -182,7 +175,7 @@ enum { HAS_LEAKS = 1, HAS_HELD = 2, HAS_ALLOCATED = 4 };
 
 /* Live bytes where frees are seen; otherwise allocations. */
 static void compose_places(struct composer *c, const struct profile_process *p,
-			   const struct allocating *places, size_t count)
+			   const struct alloc_place *places, size_t count)
 {
 	unsigned has = memory_sees_frees(places->memory) ? HAS_HELD : HAS_ALLOCATED;
 
@@ -199,7 +192,7 @@ static void compose_places(struct composer *c, const struct profile_process *p,
 			  REST("Where", .cut_end = true),
 			  WORDS("Function", .rank = has & HAS_HELD ? 4 : 1));
 	for (size_t i = 0; i < count; i++) {
-		const struct allocating *row = &places[i];
+		const struct alloc_place *row = &places[i];
 		bool aged = row->live_count && p->to_ns > row->oldest_ns;
 
 		document_row(c->document, cell_bytes(row->live_at_peak_bytes),
@@ -217,20 +210,9 @@ static void compose_places(struct composer *c, const struct profile_process *p,
 	}
 }
 
-/* Native frames between the innermost `kept` and the first Python frame, from *from on; 0: none. A
- * long stack is shown without them: the lines of the program are behind them. */
-static size_t native_gap(const struct profile_hotspot *hotspot, size_t kept, size_t *from)
-{
-	*from = kept;
-	for (size_t i = 0; i < hotspot->frames_count; i++)
-		if (hotspot->frames[i]->language == PERFX_LANGUAGE_PYTHON)
-			return i > kept + 1 ? i - kept : 0;
-	return 0;
-}
-
 static void compose_stack(struct composer *c, const struct profile_hotspot *hotspot, size_t number)
 {
-	size_t left = hotspot->frames_count, gap = 0, from = 0;
+	size_t left = hotspot->frames_count, gap = 0, kept = c->limits->frames / 2, python = 0;
 	struct text text = {0};
 
 	text_printf(&text, "Row %zu, ", number);
@@ -239,11 +221,15 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 		text_add(&text, " (~ guessed in part)");
 	document_add(c->document, BLOCK_CAPTION, &text);
 	document_headings(c->document, 0, REST("Frame, innermost first"));
-	if (left > c->limits->frames)
-		gap = native_gap(hotspot, c->limits->frames / 2, &from);
+	/* A long stack is shown without the native frames between the innermost ones and the first
+	 * Python frame, so that the lines of the program are in it. */
+	while (python < left && hotspot->frames[python]->language != PERFX_LANGUAGE_PYTHON)
+		python++;
+	if (left > c->limits->frames && python < left && python > kept + 1)
+		gap = python - kept;
 	for (size_t i = 0, shown = 0; i < hotspot->frames_count && shown < c->limits->frames;
 	     i++, shown++) {
-		if (gap && i == from) {
+		if (gap && i == kept) {
 			document_cell_printf(c->document, "… %zu native frames", gap);
 			i += gap - 1;
 			left -= gap;
@@ -260,8 +246,8 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 	document_add_any(c->document, BLOCK_NOTE, &text);
 }
 
-/* Suspected leaks first: their stacks show what to fix. */
-static void compose_stacks(struct composer *c, const struct allocating *places, size_t count)
+/* Suspected leaks first: their stacks show the code to fix. */
+static void compose_stacks(struct composer *c, const struct alloc_place *places, size_t count)
 {
 	unsigned stacks = 0;
 
@@ -290,7 +276,7 @@ void compose_hotspots(struct composer *c, const struct profile_process *p, size_
 							       .process = p,
 							       .memory = memory});
 	for (size_t i = shown; i < s.count && shown < limit + LEAKS_BELOW; i++) {
-		struct allocating place = s.places[i];
+		struct alloc_place place = s.places[i];
 
 		if (!place.trend.leak)
 			continue;
@@ -305,24 +291,23 @@ void compose_hotspots(struct composer *c, const struct profile_process *p, size_
 	places_clear(&s);
 }
 
-static uint64_t weight_of(const struct allocating *place)
+static uint64_t weight_of(const struct alloc_place *place)
 {
-	if (memory_sees_frees(place->memory))
-		return place->live_at_peak_bytes;
-	return place->allocated_bytes;
+	return memory_sees_frees(place->memory) ? place->live_at_peak_bytes
+						: place->allocated_bytes;
 }
 
-static double leak_of(const struct allocating *place)
+static double leak_of(const struct alloc_place *place)
 {
 	return place->trend.leak ? place->trend.slope_bytes_per_s : 0;
 }
 
-/* Leaks first, the fastest of them; then what is live most. */
-ORDER(by_weight, struct allocating, DESCENDING(a->trend.leak, b->trend.leak),
+/* Leaks first, the fastest first; then by size. */
+ORDER(by_weight, struct alloc_place, DESCENDING(a->trend.leak, b->trend.leak),
       DESCENDING(leak_of(a), leak_of(b)), DESCENDING(weight_of(a), weight_of(b)))
 
 static void compose_worst(struct composer *c, const struct profile_process *p,
-			  const struct allocating *places, size_t count)
+			  const struct alloc_place *places, size_t count)
 {
 	unsigned has = places[0].trend.leak ? HAS_LEAKS : 0;
 
@@ -333,7 +318,7 @@ static void compose_worst(struct composer *c, const struct profile_process *p,
 			  NUMBERS("Allocated"), WORDS("Kind", .rank = 1),
 			  REST("Where", .cut_end = true));
 	for (size_t i = 0; i < count; i++) {
-		const struct allocating *place = &places[i];
+		const struct alloc_place *place = &places[i];
 		bool held = memory_sees_frees(place->memory);
 		/* bytes that cannot all have been in memory */
 		bool reserved =

@@ -45,11 +45,6 @@ static uint64_t rounded(uint64_t count)
 	return (count + unit / 2) / unit * unit;
 }
 
-static void add_rounded(struct text *text, uint64_t count)
-{
-	add_count(text, rounded(count));
-}
-
 /* "1 block", "12 blocks"; an estimate is rounded. */
 static void add_number(struct text *text, const struct profile_memory *memory, uint64_t count,
 		       const char *noun)
@@ -58,19 +53,19 @@ static void add_number(struct text *text, const struct profile_memory *memory, u
 		    count == 1 ? "" : "s");
 }
 
-static void add_estimate(struct text *text, const struct profile_estimate *estimate, bool sampled,
+/* "12.3 GiB"; of a sample "~ 12.3 GiB (11.9 GiB to 12.7 GiB)" */
+static void add_estimate(struct text *text, const struct profile_estimate *e, bool sampled,
 			 void (*add)(struct text *, uint64_t))
 {
-	if (sampled)
-		text_add(text, "~ ");
-	add(text, estimate->value);
-	if (!sampled)
-		return;
-	text_add(text, " (");
-	add(text, estimate->low);
-	text_add(text, " to ");
-	add(text, estimate->high);
-	text_add(text, ")");
+	const uint64_t numbers[] = {e->value, e->low, e->high};
+	bool is_count = add == add_count;
+
+	text_add(text, sampled ? "~ " : "");
+	for (int i = 0; i < (sampled ? 3 : 1); i++) {
+		text_add(text, i == 2 ? " to " : i ? " (" : "");
+		add(text, sampled && is_count ? rounded(numbers[i]) : numbers[i]);
+	}
+	text_add(text, sampled ? ")" : "");
 }
 
 static void compose_resident(struct composer *c, const struct profile_process *p)
@@ -137,8 +132,7 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 	text_add(text, "allocated ");
 	add_estimate(text, &memory->allocated_bytes, memory->sampled, add_bytes);
 	text_add(text, " in ");
-	add_estimate(text, &memory->allocs, memory->sampled,
-		     memory->sampled ? add_rounded : add_count);
+	add_estimate(text, &memory->allocs, memory->sampled, add_count);
 	text_add(text, memory->allocs.value == 1 ? " allocation" : " allocations");
 	if (!memory->recorded_ns || memory->recorded_ns == PROFILE_ABSENT)
 		return;
@@ -179,19 +173,17 @@ static void add_kept(struct text *text, const struct profile *p,
 static void compose_numbers(struct composer *c, const struct profile_process *p,
 			    const struct profile_memory *memory)
 {
+	const char *about = memory->sampled ? "~ " : "";
 	struct text text = {0};
 
 	add_allocated(&text, memory);
 	if (memory_sees_frees(memory)) {
-		text_printf(&text, " · %s",
-			    memory->frees_inferred ? "≥ "
-			    : memory->sampled	   ? "~ "
-						   : "");
+		text_printf(&text, " · %s", memory->frees_inferred ? "≥ " : about);
 		add_number(&text, memory, memory->frees_count, "free");
 		add_kept(&text, c->profile, p, memory);
 		if (memory->temporary_count != PROFILE_ABSENT && memory->allocs.value &&
 		    (!memory->sampled || memory->temporary_count))
-			text_printf(&text, " · %s%s temporary", memory->sampled ? "~ " : "",
+			text_printf(&text, " · %s%s temporary", about,
 				    as_percent((double)memory->temporary_count /
 					       (double)memory->allocs.value));
 		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count)
@@ -374,25 +366,6 @@ static void compose_sizes(struct composer *c, const struct profile_memory *memor
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain)
-{
-	const struct profile_memory *memory = &p->memory[domain];
-	struct text title = {0};
-
-	add_title(&title, memory);
-	document_add(c->document, BLOCK_CAPTION, &title);
-	if (is_idle(memory)) {
-		document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
-		return;
-	}
-	compose_numbers(c, p, memory);
-	compose_series(c, p, memory);
-	compose_sizes(c, memory);
-	compose_caveats(c, p, domain);
-	compose_allocators(c, memory);
-	compose_hotspots(c, p, domain);
-}
-
 void compose_memory_worst(struct composer *c, const struct profile_process *p)
 {
 	bool any = false;
@@ -434,7 +407,22 @@ void compose_memory(struct composer *c, const struct profile_process *p)
 	if (c->limits->charts && p->points_count > 1)
 		document_add_chart(c->document,
 				   (struct chart){.kind = CHART_RESIDENT, .process = p});
-	for (size_t i = 0; i < p->memory_count; i++)
-		compose_domain(c, p, i);
+	for (size_t i = 0; i < p->memory_count; i++) {
+		const struct profile_memory *memory = &p->memory[i];
+		struct text title = {0};
+
+		add_title(&title, memory);
+		document_add(c->document, BLOCK_CAPTION, &title);
+		if (is_idle(memory)) {
+			document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
+			continue;
+		}
+		compose_numbers(c, p, memory);
+		compose_series(c, p, memory);
+		compose_sizes(c, memory);
+		compose_caveats(c, p, i);
+		compose_allocators(c, memory);
+		compose_hotspots(c, p, i);
+	}
 	compose_details_end(c);
 }

@@ -25,25 +25,6 @@ void compose_process_title(struct composer *c, const struct profile_process *p)
 			compose_mark(c, p->comm), p->pid, p->exec_count);
 }
 
-/* "exited with status 0", "killed by SIGKILL" */
-static void add_end(struct text *text, const struct profile_process *p)
-{
-	const char *name;
-
-	if (!p->exited)
-		return;
-	text_add(text, " · ");
-	if (!WIFSIGNALED(p->status)) {
-		text_printf(text, "exited with status %d", WEXITSTATUS(p->status));
-		return;
-	}
-	name = sigabbrev_np(WTERMSIG(p->status));
-	if (name)
-		text_printf(text, "killed by SIG%s", name);
-	else
-		text_printf(text, "killed by signal %d", WTERMSIG(p->status));
-}
-
 /* A brief report omits a pair of zeros. */
 static void add_pair(struct composer *c, struct text *text, const char *first, uint64_t first_bytes,
 		     const char *second, uint64_t second_bytes)
@@ -57,28 +38,11 @@ static void add_pair(struct composer *c, struct text *text, const char *first, u
 /* How much of a command line a text report shows. */
 #define CMDLINE_CHARS 200
 
-static void compose_cmdline(struct composer *c, const struct profile_process *p)
-{
-	struct text plain = {0}, text = {0};
-
-	for (const char *s = p->cmdline; *s; s++) {
-		if (!c->options->full_cmdline && plain.length >= CMDLINE_CHARS) {
-			text_add(&plain, "…");
-			break;
-		}
-		text_add_bytes(&plain, *s == PROFILE_ARGUMENT_END ? " " : s, 1);
-	}
-	if (plain.length)
-		escape_name(&text, text_peek(&plain));
-	document_add_any(c->document, BLOCK_NOTE, &text);
-	text_clear(&plain);
-}
-
-/* Of a container's number, as its runtime shows it. */
+/* The start of a container's ID, as its runtime shows it. */
 #define CONTAINER_ID_CHARS 12
 
 /* "container trainer (containerd 4be1f2a3c4d5) · pod ml/llm-0", "job 4711, step 0",
- * "unit trainer.service"; nothing for what was started by hand. */
+ * "unit trainer.service"; nothing for a process that was started by hand. */
 static void compose_place(struct composer *c, const struct profile_place *place)
 {
 	const char *id = place->of[PERFX_PLACE_CONTAINER_ID];
@@ -114,9 +78,19 @@ static void compose_place(struct composer *c, const struct profile_place *place)
 
 void compose_facts(struct composer *c, const struct profile_process *p)
 {
-	struct text text = {0};
+	const char *signal_name = WIFSIGNALED(p->status) ? sigabbrev_np(WTERMSIG(p->status)) : NULL;
+	struct text text = {0}, cmdline = {0};
 
-	compose_cmdline(c, p);
+	for (const char *s = p->cmdline; *s; s++) {
+		if (!c->options->full_cmdline && cmdline.length >= CMDLINE_CHARS) {
+			text_add(&cmdline, "…");
+			break;
+		}
+		text_add_bytes(&cmdline, *s == PROFILE_ARGUMENT_END ? " " : s, 1);
+	}
+	add_marked(&text, "", text_peek(&cmdline), "");
+	document_add_any(c->document, BLOCK_NOTE, &text);
+	text_finish(&cmdline, &c->document->failed);
 	compose_place(c, &p->place);
 	text_printf(&text, "wall %s", as_ns(profile_wall_ns(p)));
 	if (p->cpu_ns != PROFILE_ABSENT)
@@ -136,7 +110,12 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 	if (p->unmatched_entries)
 		text_printf(&text, " · %llu call%s still running at the end",
 			    (unsigned long long)p->unmatched_entries, plural(p->unmatched_entries));
-	add_end(&text, p);
+	if (p->exited && !WIFSIGNALED(p->status))
+		text_printf(&text, " · exited with status %d", WEXITSTATUS(p->status));
+	else if (p->exited && signal_name)
+		text_printf(&text, " · killed by SIG%s", signal_name);
+	else if (p->exited)
+		text_printf(&text, " · killed by signal %d", WTERMSIG(p->status));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -163,24 +142,22 @@ void compose_threads(struct composer *c, const struct profile_process *p)
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* A function that took less of a process's self time may be missing in its twin. */
+/* A function that took less of a process's self time may be missing in an identical worker. */
 #define SHARE_OF_WORK 0.05
 
-static bool has_row(const struct profile_process *p, uint32_t function)
+/* Did `by` call every function in which `p` spent its time? */
+static bool called_hot_functions(const struct profile_process *by, const struct profile_process *p)
 {
-	for (size_t i = 0; i < p->rows_count; i++)
-		if (p->rows[i].function == function)
-			return true;
-	return false;
-}
+	for (size_t i = 0; i < p->rows_count; i++) {
+		size_t k = 0;
 
-/* Did b call all that took a's time? */
-static bool does_cost_of(const struct profile_process *b, const struct profile_process *a)
-{
-	for (size_t i = 0; i < a->rows_count; i++)
-		if ((double)a->rows[i].self_ns >= SHARE_OF_WORK * (double)a->self_ns &&
-		    !has_row(b, a->rows[i].function))
+		if ((double)p->rows[i].self_ns < SHARE_OF_WORK * (double)p->self_ns)
+			continue;
+		while (k < by->rows_count && by->rows[k].function != p->rows[i].function)
+			k++;
+		if (k == by->rows_count)
 			return false;
+	}
 	return true;
 }
 
@@ -188,7 +165,7 @@ static bool are_alike(const struct profile_process *a, const struct profile_proc
 {
 	return a->ppid == b->ppid && a->exec_count == b->exec_count && !strcmp(a->comm, b->comm) &&
 	       !strcmp(a->cmdline, b->cmdline) && !a->rows_count == !b->rows_count &&
-	       does_cost_of(a, b) && does_cost_of(b, a);
+	       called_hot_functions(a, b) && called_hot_functions(b, a);
 }
 
 size_t *workers_group(const struct profile *profile)
@@ -198,7 +175,7 @@ size_t *workers_group(const struct profile *profile)
 	for (size_t i = 0; groups && i < profile->processes_count; i++) {
 		size_t first = 0;
 
-		/* of a group only the first is compared with */
+		/* compare with the first of each group only */
 		while (first < i &&
 		       (groups[first] != first ||
 			!are_alike(&profile->processes[first], &profile->processes[i])))

@@ -28,16 +28,6 @@ static uint32_t rank_of(const struct composer *c, const struct skew_rank *rank)
 	return c->profile->processes[row->process].rank.rank;
 }
 
-/* "rank 1: 2.61 s" */
-static const char *cell_awaited(struct composer *c, const struct skew *skew,
-				const struct skew_rank *rank)
-{
-	if (&skew->ranks[rank->most] == rank || !skew->waits)
-		return "-";
-	return document_format(c->document, "rank %u: %s", rank_of(c, &skew->ranks[rank->most]),
-			       as_ns(u64_of(rank->most_wait_ns)));
-}
-
 /* When ranks arrive at collectives, and how far apart. */
 static void compose_skew(struct composer *c, const struct skew *skew)
 {
@@ -48,12 +38,16 @@ static void compose_skew(struct composer *c, const struct skew *skew)
 	document_headings(c->document, 0, NUMBERS("Rank"), NUMBERS("Comes last"),
 			  NUMBERS("After the first"), NUMBERS("Waited"), WORDS("Most for"));
 	for (size_t k = 0; k < skew->ranks_count; k++) {
-		const struct skew_rank *rank = &skew->ranks[k];
+		const struct skew_rank *rank = &skew->ranks[k], *awaited = &skew->ranks[rank->most];
 
 		document_row(c->document, document_format(c->document, "%u", rank_of(c, rank)),
 			     as_percent((double)rank->last_count / (double)skew->count),
 			     cell_ns(u64_of(rank->late_ns)), cell_ns(u64_of(rank->wait_ns)),
-			     cell_awaited(c, skew, rank));
+			     awaited != rank && skew->waits
+				     ? document_format(c->document, "rank %u: %s",
+						       rank_of(c, awaited),
+						       as_ns(u64_of(rank->most_wait_ns)))
+				     : "-");
 	}
 	/* From the first rank to come to the last, by time. */
 	for (size_t k = 0; k < skew->windows_count; k++)
