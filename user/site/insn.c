@@ -93,16 +93,8 @@ static bool vector_mistaken(uint8_t opcode)
 
 static bool is_branch(const struct encoding *e)
 {
-	switch (e->opcode) {
-	case 0xe8:
-	case 0xe9:
-	case 0xeb:
-	case 0x70 ... 0x7f:
-		return true;
-	case 0x0f:
-		return (e->second & 0xf0) == 0x80;
-	}
-	return false;
+	return e->opcode == 0xe8 || e->opcode == 0xe9 || e->opcode == 0xeb ||
+	       (e->opcode & 0xf0) == 0x70 || (e->opcode == 0x0f && (e->second & 0xf0) == 0x80);
 }
 
 static bool is_recommended_nop(const uint8_t *code, uint8_t length)
@@ -124,8 +116,6 @@ static void uprobes_classify(const uint8_t *code, struct insn *insn)
 {
 	struct encoding e = encoding_of(code, insn->length);
 
-	insn->emulated = false;
-	insn->nop = NOP_NO;
 	insn->refused = e.lock || e.segment || opcode_refused(e.opcode);
 	if (insn->refused)
 		return;
@@ -138,8 +128,7 @@ static void uprobes_classify(const uint8_t *code, struct insn *insn)
 	} else if (e.opcode == 0x90 && (e.rex & 1)) {
 		insn->refused = true;
 	} else if (e.opcode == 0x8e && (e.second & 0x38) == 0x10) {
-		/* mov to %ss masks the trap after the next instruction: single-stepping misses it
-		 */
+		/* mov to %ss masks the next trap, so single-stepping would miss it */
 		insn->refused = true;
 	} else if ((e.opcode & 0xf8) == 0x50 &&
 		   (insn->length == 1 || (insn->length == 2 && e.rex == 0x41))) {
@@ -162,6 +151,41 @@ struct decoded {
 	ZydisDecodedInstruction insn;
 	ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
 };
+
+enum trait {
+	STOPS = 1 << 0, /* the next instruction is not reached */
+	MOVES = 1 << 1,
+	STORES = 1 << 2,  /* moves, and compilers store results with it */
+	ZEROES = 1 << 3,  /* if both operands are the same register */
+	ADJUSTS = 1 << 4, /* may move the stack pointer by a constant */
+	COMPARES = 1 << 5,
+	SUBTRACTS = 1 << 6, /* with a lock prefix; add and xadd take a negative number */
+	SETS = 1 << 7,	    /* one register, from the stack or an address */
+	EPILOGUE = 1 << 8   /* part of an epilogue, whatever its operands are */
+};
+
+/* clang-format off */
+#define ROW(mnemonic, traits) [ZYDIS_MNEMONIC_##mnemonic] = (traits)
+static const uint16_t mnemonic_traits[ZYDIS_MNEMONIC_MAX_VALUE + 1] = {
+	ROW(UD0, STOPS), ROW(UD1, STOPS), ROW(UD2, STOPS), ROW(HLT, STOPS), ROW(INT3, STOPS),
+	ROW(IRETQ, STOPS), ROW(IRETD, STOPS), ROW(SYSRET, STOPS),
+	ROW(MOV, MOVES | STORES), ROW(MOVQ, MOVES | STORES), ROW(MOVAPS, MOVES | STORES),
+	ROW(MOVUPS, MOVES | STORES), ROW(MOVDQA, MOVES | STORES), ROW(MOVDQU, MOVES | STORES),
+	ROW(MOVZX, MOVES), ROW(MOVSX, MOVES), ROW(MOVSXD, MOVES), ROW(MOVD, MOVES),
+	ROW(MOVSS, MOVES), ROW(MOVSD, MOVES), ROW(MOVAPD, MOVES), ROW(MOVHPS, MOVES),
+	ROW(MOVHPD, MOVES), ROW(VMOVD, MOVES), ROW(VMOVQ, MOVES), ROW(VMOVSS, MOVES),
+	ROW(VMOVSD, MOVES), ROW(VMOVAPS, MOVES), ROW(VMOVAPD, MOVES), ROW(VMOVUPS, MOVES),
+	ROW(VMOVDQA, MOVES), ROW(VMOVDQU, MOVES),
+	ROW(XOR, ZEROES | COMPARES), ROW(XORPS, ZEROES), ROW(XORPD, ZEROES), ROW(PXOR, ZEROES),
+	ROW(VXORPS, ZEROES), ROW(VXORPD, ZEROES), ROW(VPXOR, ZEROES),
+	ROW(ADD, ADJUSTS | SUBTRACTS), ROW(SUB, ADJUSTS | SUBTRACTS | COMPARES),
+	ROW(DEC, SUBTRACTS), ROW(XADD, SUBTRACTS), ROW(CMP, COMPARES),
+	ROW(POP, SETS), ROW(LEA, SETS),
+	ROW(LEAVE, EPILOGUE), ROW(NOP, EPILOGUE), ROW(ENDBR64, EPILOGUE),
+	ROW(VZEROUPPER, EPILOGUE), ROW(CDQE, EPILOGUE)
+};
+#undef ROW
+/* clang-format on */
 
 /* 8- to 64-bit names of a general register are one register; the high bytes (ah) too. */
 static uint8_t reg_number(ZydisRegister reg)
@@ -246,23 +270,11 @@ static void set_flow(const struct decoded *d, struct insn *insn)
 	default:
 		break;
 	}
-	switch (d->insn.mnemonic) {
-	case ZYDIS_MNEMONIC_UD0:
-	case ZYDIS_MNEMONIC_UD1:
-	case ZYDIS_MNEMONIC_UD2:
-	case ZYDIS_MNEMONIC_HLT:
-	case ZYDIS_MNEMONIC_INT3:
-	case ZYDIS_MNEMONIC_IRETQ:
-	case ZYDIS_MNEMONIC_IRETD:
-	case ZYDIS_MNEMONIC_SYSRET:
+	if (mnemonic_traits[d->insn.mnemonic] & STOPS)
 		insn->flow = FLOW_STOP;
-		break;
-	case ZYDIS_MNEMONIC_XBEGIN:
+	if (d->insn.mnemonic == ZYDIS_MNEMONIC_XBEGIN) {
 		set_target(d, insn);
 		insn->flow = FLOW_JCC;
-		break;
-	default:
-		break;
 	}
 	insn->enters_kernel = d->insn.meta.category == ZYDIS_CATEGORY_SYSCALL ||
 			      d->insn.meta.category == ZYDIS_CATEGORY_INTERRUPT;
@@ -337,88 +349,10 @@ static void set_op(const struct decoded *d, struct insn *insn)
 	}
 }
 
-/* Loads of rsp that set_move() does not show. */
-static bool loads_rsp_oddly(const struct decoded *d, const struct insn *insn)
-{
-	if (!(insn->writes & REG_BIT(REG_RSP)))
-		return false;
-	switch (d->insn.mnemonic) {
-	case ZYDIS_MNEMONIC_POP:
-		return is_reg(&d->operand[0]) && reg_number(d->operand[0].reg.value) == REG_RSP;
-	case ZYDIS_MNEMONIC_XCHG:
-		return true;
-	default:
-		return d->insn.meta.category == ZYDIS_CATEGORY_CMOV;
-	}
-}
-
 static bool is_own_frame(const struct insn *insn)
 {
 	return insn->has_memory && insn->index == REG_NONE &&
 	       (insn->base == REG_RSP || insn->base == REG_RBP);
-}
-
-static bool compares_frame(const struct decoded *d, const struct insn *insn)
-{
-	switch (d->insn.mnemonic) {
-	case ZYDIS_MNEMONIC_CMP:
-	case ZYDIS_MNEMONIC_SUB:
-	case ZYDIS_MNEMONIC_XOR:
-		return is_own_frame(insn);
-	default:
-		return false;
-	}
-}
-
-/* A register set from a register, a constant or the frame: restoring a saved register or putting
- * the result in place. */
-static bool is_restoring_move(const struct decoded *d, const struct insn *insn)
-{
-	const ZydisDecodedOperand *from;
-
-	if (d->insn.operand_count_visible < 2 || !is_reg(&d->operand[0]))
-		return false;
-	from = &d->operand[d->insn.operand_count_visible - 1];
-	return is_reg(from) || is_immediate(from) || is_own_frame(insn);
-}
-
-/* Putting the result in place, where that is in memory. */
-static bool is_store(const struct decoded *d, const struct insn *insn)
-{
-	switch (d->insn.mnemonic) {
-	case ZYDIS_MNEMONIC_MOV:
-	case ZYDIS_MNEMONIC_MOVQ:
-	case ZYDIS_MNEMONIC_MOVAPS:
-	case ZYDIS_MNEMONIC_MOVUPS:
-	case ZYDIS_MNEMONIC_MOVDQA:
-	case ZYDIS_MNEMONIC_MOVDQU:
-		return insn->has_memory && is_reg(&d->operand[1]);
-	default:
-		return false;
-	}
-}
-
-static bool is_atomic_subtraction(const struct decoded *d)
-{
-	if (!(d->insn.attributes & ZYDIS_ATTRIB_HAS_LOCK))
-		return false;
-	switch (d->insn.mnemonic) {
-	case ZYDIS_MNEMONIC_SUB:
-	case ZYDIS_MNEMONIC_DEC:
-	case ZYDIS_MNEMONIC_ADD:  /* of a negative number, */
-	case ZYDIS_MNEMONIC_XADD: /* as compilers do */
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool is_zeroing(const struct decoded *d)
-{
-	unsigned last = d->insn.operand_count_visible - 1;
-
-	return d->insn.operand_count_visible >= 2 && is_reg(&d->operand[0]) &&
-	       is_reg(&d->operand[last]) && d->operand[0].reg.value == d->operand[last].reg.value;
 }
 
 /*
@@ -427,76 +361,44 @@ static bool is_zeroing(const struct decoded *d)
  */
 static bool belongs_to_epilogue(const struct decoded *d, const struct insn *insn)
 {
-	switch (d->insn.mnemonic) {
-	case ZYDIS_MNEMONIC_POP:
-	case ZYDIS_MNEMONIC_LEA:
-		return is_reg(&d->operand[0]);
-	case ZYDIS_MNEMONIC_LEAVE:
-	case ZYDIS_MNEMONIC_NOP:
-	case ZYDIS_MNEMONIC_ENDBR64:
-	case ZYDIS_MNEMONIC_VZEROUPPER:
-	case ZYDIS_MNEMONIC_CDQE:
+	const ZydisDecodedOperand *to = &d->operand[0], *from;
+	unsigned traits = mnemonic_traits[d->insn.mnemonic], count = d->insn.operand_count_visible;
+
+	if (traits & EPILOGUE)
 		return true;
-	case ZYDIS_MNEMONIC_ADD:
-	case ZYDIS_MNEMONIC_SUB:
-		return is_reg(&d->operand[0]) && is_immediate(&d->operand[1]) &&
-		       reg_number(d->operand[0].reg.value) == REG_RSP;
-	case ZYDIS_MNEMONIC_MOV:
-	case ZYDIS_MNEMONIC_MOVZX:
-	case ZYDIS_MNEMONIC_MOVSX:
-	case ZYDIS_MNEMONIC_MOVSXD:
-	case ZYDIS_MNEMONIC_MOVD:
-	case ZYDIS_MNEMONIC_MOVQ:
-	case ZYDIS_MNEMONIC_MOVSS:
-	case ZYDIS_MNEMONIC_MOVSD:
-	case ZYDIS_MNEMONIC_MOVAPS:
-	case ZYDIS_MNEMONIC_MOVAPD:
-	case ZYDIS_MNEMONIC_MOVUPS:
-	case ZYDIS_MNEMONIC_MOVDQA:
-	case ZYDIS_MNEMONIC_MOVDQU:
-	case ZYDIS_MNEMONIC_MOVHPS:
-	case ZYDIS_MNEMONIC_MOVHPD:
-	case ZYDIS_MNEMONIC_VMOVD:
-	case ZYDIS_MNEMONIC_VMOVQ:
-	case ZYDIS_MNEMONIC_VMOVSS:
-	case ZYDIS_MNEMONIC_VMOVSD:
-	case ZYDIS_MNEMONIC_VMOVAPS:
-	case ZYDIS_MNEMONIC_VMOVAPD:
-	case ZYDIS_MNEMONIC_VMOVUPS:
-	case ZYDIS_MNEMONIC_VMOVDQA:
-	case ZYDIS_MNEMONIC_VMOVDQU:
-		return is_restoring_move(d, insn);
-	case ZYDIS_MNEMONIC_XOR:
-	case ZYDIS_MNEMONIC_XORPS:
-	case ZYDIS_MNEMONIC_XORPD:
-	case ZYDIS_MNEMONIC_PXOR:
-	case ZYDIS_MNEMONIC_VXORPS:
-	case ZYDIS_MNEMONIC_VXORPD:
-	case ZYDIS_MNEMONIC_VPXOR:
-		return is_zeroing(d);
-	default:
+	if (!count || !is_reg(to))
 		return false;
-	}
+	from = &d->operand[count - 1];
+	if (traits & ADJUSTS)
+		return is_immediate(from) && reg_number(to->reg.value) == REG_RSP;
+	/* restores a saved register, or puts the result in place */
+	if (traits & MOVES && count >= 2)
+		return is_reg(from) || is_immediate(from) || is_own_frame(insn);
+	if (traits & ZEROES && count >= 2)
+		return is_reg(from) && to->reg.value == from->reg.value;
+	return traits & SETS;
+}
+
+/* Loads of rsp that set_move() does not show. */
+static bool loads_rsp_oddly(const struct decoded *d)
+{
+	return d->insn.mnemonic == ZYDIS_MNEMONIC_XCHG ||
+	       d->insn.meta.category == ZYDIS_CATEGORY_CMOV ||
+	       (d->insn.mnemonic == ZYDIS_MNEMONIC_POP && is_reg(&d->operand[0]) &&
+		reg_number(d->operand[0].reg.value) == REG_RSP);
 }
 
 static int decode_with(const ZydisDecoder *decoder, const uint8_t *code, size_t available,
 		       uint64_t vaddr, struct insn *insn)
 {
 	struct decoded d;
+	unsigned traits;
 
 	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, available, &d.insn, d.operand)))
 		return -EILSEQ;
-	*insn = (struct insn){
-		.vaddr = vaddr,
-		.target_index = -1,
-		.jumps_here = -1,
-		.next_jump = -1,
-		.length = d.insn.length,
-		.dst = REG_NONE,
-		.src = REG_NONE,
-		.base = REG_NONE,
-		.index = REG_NONE,
-	};
+	*insn = (struct insn){.vaddr = vaddr, .length = d.insn.length};
+	insn->target_index = insn->jumps_here = insn->next_jump = -1;
+	insn->dst = insn->src = insn->base = insn->index = REG_NONE;
 	uprobes_classify(code, insn);
 	for (unsigned i = 0; i < d.insn.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &d.operand[i];
@@ -509,11 +411,12 @@ static int decode_with(const ZydisDecoder *decoder, const uint8_t *code, size_t 
 	set_flow(&d, insn);
 	set_op(&d, insn);
 	insn->is_endbr = d.insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
-	insn->compares_frame = compares_frame(&d, insn);
-	insn->odd_rsp = loads_rsp_oddly(&d, insn);
+	traits = mnemonic_traits[d.insn.mnemonic];
+	insn->compares_frame = traits & COMPARES && is_own_frame(insn);
+	insn->odd_rsp = insn->writes & REG_BIT(REG_RSP) && loads_rsp_oddly(&d);
 	insn->restores = insn->flow == FLOW_NEXT && belongs_to_epilogue(&d, insn);
-	insn->stores = is_store(&d, insn);
-	insn->subtracts = is_atomic_subtraction(&d);
+	insn->stores = traits & STORES && insn->has_memory && is_reg(&d.operand[1]);
+	insn->subtracts = traits & SUBTRACTS && d.insn.attributes & ZYDIS_ATTRIB_HAS_LOCK;
 	return 0;
 }
 
