@@ -36,7 +36,7 @@
 			else                                                    \
 				high_of_##i = i;                                \
 		}                                                               \
-		low_of_##i;                                                     \
+		(size_t) low_of_##i;                                            \
 	})
 
 /* Sorts a list, which may be NULL where it is empty. */
