@@ -48,31 +48,50 @@ struct pipe_user {
 	int fd;
 };
 
+/* The links of /proc/PID/fd; NULL: the process has ended. */
+static DIR *open_links(pid_t pid)
+{
+	char path[LINK_PATH_MAX];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	return opendir(path);
+}
+
+/* Reads the next link and returns its descriptor; -1: there is none, and the folder is closed. */
+static int next_link(DIR *links, char link[PATH_MAX])
+{
+	struct dirent *entry;
+
+	while (links && (entry = readdir(links))) {
+		ssize_t length = readlinkat(dirfd(links), entry->d_name, link, PATH_MAX - 1);
+
+		if (length <= 0)
+			continue;
+		link[length] = '\0';
+		return atoi(entry->d_name);
+	}
+	if (links)
+		closedir(links);
+	return -1;
+}
+
 /* Adds the process's descriptors that may be pipes, named ones included. */
 static void add_users_in(struct pipe_users *users, pid_t pid)
 {
-	char path[LINK_PATH_MAX], link[PATH_MAX];
-	struct pipe_user user;
-	struct dirent *entry;
-	DIR *dir;
+	DIR *links = open_links(pid);
+	char link[PATH_MAX];
+	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
+	while ((fd = next_link(links, link)) >= 0) {
+		struct pipe_user user = {.pid = pid, .fd = fd};
 
-		link[length < 0 ? 0 : length] = '\0';
 		if (*link != '/' && !begins_with(link, "pipe:"))
 			continue;
-		user = (struct pipe_user){
-			.link = strdup(link), .pid = pid, .fd = atoi(entry->d_name)};
-		if (!user.link || LIST_ADD_TO(users, user)) {
+		user.link = strdup(link);
+		/* without memory the other ends are not found */
+		if (!user.link || LIST_ADD_TO(users, user))
 			free(user.link);
-			break;
-		}
 	}
-	if (dir)
-		closedir(dir);
 }
 
 void pipe_users__forget(struct pipe_users *users)
@@ -344,22 +363,13 @@ static char *socket_name(const struct descriptor *descriptor, bool there,
 
 static bool has_socket(pid_t pid, uint64_t inode)
 {
-	char path[LINK_PATH_MAX], link[PATH_MAX], wanted[40];
-	struct dirent *entry;
+	char link[PATH_MAX], wanted[40];
+	DIR *links = open_links(pid);
 	bool found = false;
-	DIR *dir;
 
 	snprintf(wanted, sizeof(wanted), "socket:[%llu]", (unsigned long long)inode);
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir))) {
-		ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
-
-		link[length < 0 ? 0 : length] = '\0';
-		found = !strcmp(link, wanted);
-	}
-	if (dir)
-		closedir(dir);
+	while (next_link(links, link) >= 0)
+		found |= !strcmp(link, wanted);
 	return found;
 }
 
