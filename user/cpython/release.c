@@ -14,37 +14,23 @@
 		.string_data = 48, .string_wide_data = 72, .format = (lines_format)    \
 	}
 
+#define FRAMES_38(minor)                                                                          \
+	{                                                                                         \
+		.version = (minor), .entry = PERFX_PYTHON_ENTRY_CODE, .interpreter_threads = 8,   \
+		.thread_next = 8, .thread_id = 176, .thread_frame = 24, .frame_locals = 360,      \
+		.frame_bytes = 112, .frame_code = 32, .frame_back = 24, .frame_instruction = 104, \
+		.index_bytes = 1                                                                  \
+	}
+
 static const struct cpython_release releases[] = {
 	{
-		.frames = {.version = 0x0308,
-			   .entry = PERFX_PYTHON_ENTRY_CODE,
-			   .interpreter_threads = 8,
-			   .thread_next = 8,
-			   .thread_id = 176,
-			   .thread_frame = 24,
-			   .frame_locals = 360,
-			   .frame_bytes = 112,
-			   .frame_code = 32,
-			   .frame_back = 24,
-			   .frame_instruction = 104,
-			   .index_bytes = 1},
+		.frames = FRAMES_38(0x0308),
 		.code = CODE_38(LINE_TABLE_LNOTAB),
 		.runtime_interpreters = 32,
 		.runtime_gil = 1152,
 	},
 	{
-		.frames = {.version = 0x0309,
-			   .entry = PERFX_PYTHON_ENTRY_CODE,
-			   .interpreter_threads = 8,
-			   .thread_next = 8,
-			   .thread_id = 176,
-			   .thread_frame = 24,
-			   .frame_locals = 360,
-			   .frame_bytes = 112,
-			   .frame_code = 32,
-			   .frame_back = 24,
-			   .frame_instruction = 104,
-			   .index_bytes = 1},
+		.frames = FRAMES_38(0x0309),
 		.code = CODE_38(LINE_TABLE_LNOTAB),
 		.runtime_interpreters = 32,
 		.runtime_gil = 352,
