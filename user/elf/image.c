@@ -22,6 +22,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+/* A hostile file must not make each search of .dynamic long. */
+#define DYNAMIC_ENTRIES_MAX 256
+
 static int read_segments(struct image *image)
 {
 	Elf64_Phdr phdr;
@@ -32,6 +35,12 @@ static int read_segments(struct image *image)
 					  .offset = phdr.p_offset,
 					  .executable = phdr.p_flags & PF_X};
 
+		if (phdr.p_type == PT_DYNAMIC) {
+			image->dynamic =
+				elf_view__bytes(&image->file, phdr.p_offset, phdr.p_filesz);
+			image->dynamic_count =
+				min_u64(phdr.p_filesz / sizeof(Elf64_Dyn), DYNAMIC_ENTRIES_MAX);
+		}
 		if (phdr.p_type != PT_LOAD || segment.offset >= image->file.size || !phdr.p_filesz)
 			continue;
 		segment.size = min_u64(phdr.p_filesz, image->file.size - segment.offset);
@@ -564,48 +573,34 @@ static void note_sections(const struct elf_view *file, struct image_traits *trai
 		traits->has_except_table = true; /* not known */
 }
 
-/* .dynamic by program header, so that files without sections can be read, too. */
-struct dynamic {
-	const uint8_t *bytes;
-	uint64_t size, at;
-	uint64_t strings; /* DT_STRTAB */
-};
-
-static bool dynamic_next(struct dynamic *dynamic, Elf64_Dyn *entry)
+bool image__dynamic(const struct image *image, size_t index, int64_t *tag, uint64_t *value)
 {
-	if (!dynamic->bytes || dynamic->at + sizeof(*entry) > dynamic->size)
+	Elf64_Dyn entry;
+
+	if (!image->dynamic || index >= image->dynamic_count)
 		return false;
-	memcpy(entry, dynamic->bytes + dynamic->at, sizeof(*entry));
-	dynamic->at += sizeof(*entry);
-	return entry->d_tag != DT_NULL;
+	memcpy(&entry, image->dynamic + index * sizeof(entry), sizeof(entry));
+	*tag = entry.d_tag;
+	*value = entry.d_un.d_val;
+	return entry.d_tag != DT_NULL;
 }
 
-static struct dynamic dynamic_begin(const struct image *image, const Elf64_Phdr *phdr)
+/* The first string of a tag from entry *index on, which moves behind it; NULL: there is none. */
+static const char *dynamic_string(const struct image *image, size_t *index, int64_t wanted)
 {
-	struct dynamic dynamic = {.bytes = elf_view__bytes(&image->file, phdr->p_offset,
-							   phdr->p_filesz),
-				  .size = phdr->p_filesz};
-	Elf64_Dyn entry;
+	uint64_t strings = 0, value;
+	int64_t tag;
 
-	while (dynamic_next(&dynamic, &entry))
-		if (entry.d_tag == DT_STRTAB)
-			dynamic.strings = entry.d_un.d_ptr;
-	dynamic.at = 0;
-	return dynamic;
-}
-
-/* The next string of a tag; NULL: there is none. */
-static const char *dynamic_string(const struct image *image, struct dynamic *dynamic, int64_t tag)
-{
-	Elf64_Dyn entry;
-
-	while (dynamic_next(dynamic, &entry)) {
+	for (size_t i = 0; image__dynamic(image, i, &tag, &value); i++)
+		if (tag == DT_STRTAB)
+			strings = value;
+	while (image__dynamic(image, (*index)++, &tag, &value)) {
 		size_t room;
 		const char *text;
 
-		if (entry.d_tag != tag)
+		if (tag != wanted)
 			continue;
-		text = (const char *)image__data(image, dynamic->strings + entry.d_un.d_val, &room);
+		text = (const char *)image__data(image, strings + value, &room);
 		if (text && memchr(text, 0, room))
 			return text;
 	}
@@ -614,40 +609,24 @@ static const char *dynamic_string(const struct image *image, struct dynamic *dyn
 
 const char *image__soname(const struct image *image)
 {
-	Elf64_Phdr phdr;
+	size_t index = 0;
 
-	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++) {
-		struct dynamic dynamic;
-		const char *name;
-
-		if (phdr.p_type != PT_DYNAMIC)
-			continue;
-		dynamic = dynamic_begin(image, &phdr);
-		name = dynamic_string(image, &dynamic, DT_SONAME);
-		if (name)
-			return name;
-	}
-	return "";
+	return dynamic_string(image, &index, DT_SONAME) ?: "";
 }
 
 static void note_segments(const struct image *image, struct image_traits *traits)
 {
-	struct dynamic dynamic;
 	const char *name;
+	size_t index = 0;
 	Elf64_Phdr phdr;
 
 	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++) {
-		if (phdr.p_type == PT_INTERP || phdr.p_type == PT_DYNAMIC)
-			traits->dynamic = true;
-		if (phdr.p_type == PT_INTERP)
-			traits->needs_loader = true;
-		if (phdr.p_type != PT_DYNAMIC)
-			continue;
-		dynamic = dynamic_begin(image, &phdr);
-		while ((name = dynamic_string(image, &dynamic, DT_NEEDED)))
-			if (begins_with(name, "libstdc++.") || begins_with(name, "libc++"))
-				traits->needs_cxx = true;
+		traits->dynamic |= phdr.p_type == PT_INTERP || phdr.p_type == PT_DYNAMIC;
+		traits->needs_loader |= phdr.p_type == PT_INTERP;
 	}
+	while ((name = dynamic_string(image, &index, DT_NEEDED)))
+		if (begins_with(name, "libstdc++.") || begins_with(name, "libc++"))
+			traits->needs_cxx = true;
 }
 
 const struct image_traits *image__traits(struct image *image)

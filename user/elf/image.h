@@ -164,6 +164,9 @@ int image__debug_info(struct image *image, int *fd, int *alt_fd);
 /* Build-id as lower-case hex, or "" . */
 const char *image__build_id(const struct image *image);
 
+/* The entries of .dynamic, also in a file without sections. False: behind the last one. */
+bool image__dynamic(const struct image *image, size_t index, int64_t *tag, uint64_t *value);
+
 /* The name that programs are linked to (DT_SONAME: libgomp.so.1 of libgomp.so.1.0.0), or "".
  * Borrowed from the image. */
 const char *image__soname(const struct image *image);

@@ -73,6 +73,8 @@ struct image {
 
 	struct segment *segments;
 	size_t segments_count, segments_capacity;
+	const uint8_t *dynamic; /* Elf64_Dyn[dynamic_count], maybe not aligned; or NULL */
+	size_t dynamic_count;
 
 	struct symbol_table tables[3];
 	size_t tables_count;

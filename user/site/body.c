@@ -21,8 +21,6 @@
  * binary search finds the one.
  */
 
-#define DYNAMIC_ENTRIES_MAX 256
-
 struct dynamic {
 	uint64_t relocations, relocations_bytes, symbols, strings;
 };
@@ -38,46 +36,21 @@ static bool read_at(const struct image *image, uint64_t vaddr, void *to, size_t 
 	return true;
 }
 
-/* The program headers are where the file's first bytes are loaded. */
-static uint64_t dynamic_vaddr(const struct image *image)
-{
-	int64_t start = image__vaddr(image, 0);
-	Elf64_Ehdr ehdr;
-	Elf64_Phdr phdr;
-
-	if (start < 0 || !read_at(image, (uint64_t)start, &ehdr, sizeof(ehdr)))
-		return 0;
-	for (unsigned i = 0; i < ehdr.e_phnum; i++) {
-		uint64_t at = (uint64_t)start + ehdr.e_phoff + i * sizeof(phdr);
-
-		if (!read_at(image, at, &phdr, sizeof(phdr)))
-			return 0;
-		if (phdr.p_type == PT_DYNAMIC)
-			return phdr.p_vaddr;
-	}
-	return 0;
-}
-
 static bool read_dynamic(const struct image *image, struct dynamic *dynamic)
 {
-	uint64_t at = dynamic_vaddr(image);
+	uint64_t value;
+	int64_t tag;
 
 	*dynamic = (struct dynamic){0};
-	for (unsigned i = 0; at && i < DYNAMIC_ENTRIES_MAX; i++) {
-		Elf64_Dyn entry;
-
-		if (!read_at(image, at + i * sizeof(entry), &entry, sizeof(entry)))
-			return false;
-		if (entry.d_tag == DT_NULL)
-			break;
-		if (entry.d_tag == DT_JMPREL)
-			dynamic->relocations = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_PLTRELSZ)
-			dynamic->relocations_bytes = entry.d_un.d_val;
-		else if (entry.d_tag == DT_SYMTAB)
-			dynamic->symbols = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_STRTAB)
-			dynamic->strings = entry.d_un.d_ptr;
+	for (size_t i = 0; image__dynamic(image, i, &tag, &value); i++) {
+		if (tag == DT_JMPREL)
+			dynamic->relocations = value;
+		else if (tag == DT_PLTRELSZ)
+			dynamic->relocations_bytes = value;
+		else if (tag == DT_SYMTAB)
+			dynamic->symbols = value;
+		else if (tag == DT_STRTAB)
+			dynamic->strings = value;
 	}
 	return dynamic->relocations && dynamic->symbols && dynamic->strings;
 }
