@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/secrets.h"
 
-#include "base/text.h"
-
 #include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Is the word in a list such as "|a|b|"? */
+/* Lists of words are texts such as "|a|b|". */
+
 static bool is_listed(const char *list, const char *word, size_t length)
 {
 	char entry[48];
@@ -24,6 +23,16 @@ static bool is_listed(const char *list, const char *word, size_t length)
 static bool is_in(const char *word, const char *list)
 {
 	return is_listed(list, word, strlen(word));
+}
+
+/* The first word of a list, which then begins after it; NULL: no word is left. */
+static const char *next_listed(const char **list, size_t *length)
+{
+	const char *word = *list + 1;
+
+	*length = strcspn(word, "|");
+	*list = word + *length;
+	return *length ? word : NULL;
 }
 
 static bool is_key_char(char c)
@@ -96,48 +105,41 @@ static void split_words(const char *key, size_t length, struct words *words)
 /* Does the key name a secret? LIKELY: not if the value is a short number, a switch or similar. */
 enum certainty { ORDINARY, LIKELY, SURE };
 
-/* Has the key a part that marks a secret at any position? PGPASSWORD, --clientsecret. */
-static bool has_secret_part(const struct words *words)
+/* Does the text contain a word of the list that is followed by the ending? */
+static bool contains_listed(const char *text, const char *list, const char *ending)
 {
-	static const char *const parts[] = {"password",	     "passwd",	     "passphrase",
-					    "passcode",	     "passwort",     "secret",
-					    "credential",    "creds",	     "authorization",
-					    "bearer",	     "cookie",	     "authtoken",
-					    "accesstoken",   "refreshtoken", "sessiontoken",
-					    "securitytoken", "sharedaccess", "connectionstring",
-					    "connstr",	     "requirepass",  "mnemonic",
-					    "webhook",	     "passkey",	     NULL};
-	static const char *const owners_of_keys[] = {
-		"api",	      "access",	      "private",
-		"auth",	      "account",      "storage",
-		"master",     "signing",      "signature",
-		"encryption", "decryption",   "ssh",
-		"service",    "subscription", "license",
-		"session",    "shared",	      "hf",
-		"wandb",      "openai",	      "anthropic",
-		"gemini",     "google",	      "cohere",
-		"mistral",    "groq",	      "aws",
-		"azure",      "comet",	      "neptune",
-		"datadog",    "sendgrid",     "twilio",
-		"stripe",     "deploy",	      "admin",
-		"root",	      "jwt",	      "hmac",
-		"rsa",	      "consumer",     "instrumentation",
-		"function",   "functions",    NULL};
-	static const char others[] = "|secretary|cookiecutter|passwordless|";
+	const char *word;
+	size_t length;
 	char part[WORD_MAX];
 
-	for (size_t i = 0; i < words->count; i++)
-		if (is_in(words->word[i], others))
-			return false;
-	for (size_t i = 0; parts[i]; i++)
-		if (strstr(words->joined, parts[i]))
-			return true;
-	for (size_t i = 0; owners_of_keys[i]; i++) {
-		snprintf(part, sizeof(part), "%skey", owners_of_keys[i]);
-		if (strstr(words->joined, part))
+	while ((word = next_listed(&list, &length))) {
+		snprintf(part, sizeof(part), "%.*s%s", (int)length, word, ending);
+		if (strstr(text, part))
 			return true;
 	}
 	return false;
+}
+
+/* Has the key a part that marks a secret at any position? PGPASSWORD, --clientsecret. */
+static bool has_secret_part(const struct words *words)
+{
+	static const char parts[] =
+		"|password|passwd|passphrase|passcode|passwort|secret|credential|creds|"
+		"authorization|bearer|cookie|authtoken|accesstoken|refreshtoken|sessiontoken|"
+		"securitytoken|sharedaccess|connectionstring|connstr|requirepass|mnemonic|webhook|"
+		"passkey|";
+	static const char owners_of_keys[] =
+		"|api|access|private|auth|account|storage|master|signing|signature|encryption|"
+		"decryption|ssh|service|subscription|license|session|shared|hf|wandb|openai|"
+		"anthropic|gemini|google|cohere|mistral|groq|aws|azure|comet|neptune|datadog|"
+		"sendgrid|twilio|stripe|deploy|admin|root|jwt|hmac|rsa|consumer|instrumentation|"
+		"function|functions|";
+
+	for (size_t i = 0; i < words->count; i++)
+		if (is_in(words->word[i], "|secretary|cookiecutter|passwordless|"))
+			return false;
+	return contains_listed(words->joined, parts, "") ||
+	       contains_listed(words->joined, owners_of_keys, "key");
 }
 
 /* The word without its end, such as "token" or "pass"; NULL: it ends differently. */
@@ -159,8 +161,6 @@ static enum certainty classify_key(const char *key, size_t length)
 		"types|policy|ttl|timeout|expiry|mode|env|field|column|prompt|store|version|"
 		"provider|backend|manager|helper|stdin|method|format|jar|ids|budget|prob|weight|"
 		"dim|enabled|";
-	static const char refusals[] = "|no|ask|prompt|require|disable|skip|without|";
-	static const char ends[] = "|pat|otp|totp|psk|jwt|sas|pw|passw|pswd|pword|";
 	/* tokens of a tokenizer, or limits of a service */
 	static const char tokens[] =
 		"|eos|bos|pad|unk|sep|cls|mask|special|stop|end|start|image|new|max|num|min|next|"
@@ -173,7 +173,6 @@ static enum certainty classify_key(const char *key, size_t length)
 		"|first|second|last|single|one|two|multi|num|n|forward|backward|fwd|bwd|max|per|"
 		"min|low|high|band|all|full|fused|opt|dry|extra|final|by|com|encom|sur|tres|over|"
 		"under|train|eval|test|training|inference|optimization|compile|graph|warmup|";
-	static const char lists_of_tokens[] = "|api|auth|access|bearer|hf|";
 	struct words words;
 	char stem[WORD_MAX];
 	const char *last, *before;
@@ -183,12 +182,15 @@ static enum certainty classify_key(const char *key, size_t length)
 		return ORDINARY;
 	last = words.word[words.count - 1];
 	before = words.count > 1 ? words.word[words.count - 2] : "";
-	if (is_in(last, about) || is_in(words.word[0], refusals))
+	if (is_in(last, about) ||
+	    is_in(words.word[0], "|no|ask|prompt|require|disable|skip|without|"))
 		return ORDINARY;
-	if (has_secret_part(&words) || is_in(last, ends) || stem_of(last, "pwd", stem))
+	if (has_secret_part(&words) ||
+	    is_in(last, "|pat|otp|totp|psk|jwt|sas|pw|passw|pswd|pword|") ||
+	    stem_of(last, "pwd", stem))
 		return SURE;
 	if (!strcmp(last, "tokens"))
-		return is_in(before, lists_of_tokens) ? SURE : ORDINARY;
+		return is_in(before, "|api|auth|access|bearer|hf|") ? SURE : ORDINARY;
 	if (stem_of(last, "token", stem)) {
 		if (is_in(stem[0] ? stem : before, tokens))
 			return ORDINARY;
@@ -205,21 +207,19 @@ static enum certainty classify_key(const char *key, size_t length)
 /* Is the value no secret, although its key could name one? */
 static bool is_ordinary_value(enum certainty certainty, const char *value, size_t length)
 {
-	static const char *const nothing[] = {"true", "false", "none", "null", NULL};
-	static const char *const schemes[] = {"yes",	  "no",	    "on",   "off",    "auto",
-					      "basic",	  "digest", "ntlm", "oauth",  "oauth2",
-					      "kerberos", "bearer", "jwt",  "gssapi", NULL};
+	static const char switches[] = "|yes|no|on|off|auto|basic|digest|ntlm|oauth|oauth2|"
+				       "kerberos|bearer|jwt|gssapi|";
 	char word[16] = "";
 
 	if (!length)
 		return true;
 	for (size_t i = 0; i < length && length < sizeof(word); i++)
 		word[i] = (char)tolower((unsigned char)value[i]);
-	if (text_is_one_of(word, nothing))
+	if (is_in(word, "|true|false|none|null|"))
 		return true;
 	if (certainty == SURE)
 		return false;
-	return text_is_one_of(word, schemes) || value[0] == '<' || value[0] == '[' ||
+	return is_in(word, switches) || value[0] == '<' || value[0] == '[' ||
 	       (length <= 6 && strspn(value, "0123456789") >= length);
 }
 
@@ -290,7 +290,6 @@ static char *end_of_value(const struct argument *argument, char *key, char separ
 /* Keys that name a secret only in the query of a URL. */
 static bool is_url_secret(const struct argument *argument, const char *key, const char *end)
 {
-	static const char keys[] = "|sig|signature|key|code|auth|";
 	char word[16] = "";
 
 	if (key == argument->begin || !strchr("?&", key[-1]) || (size_t)(end - key) >= sizeof(word))
@@ -298,7 +297,7 @@ static bool is_url_secret(const struct argument *argument, const char *key, cons
 	memcpy(word, key, (size_t)(end - key));
 	for (char *p = word; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
-	return is_in(word, keys);
+	return is_in(word, "|sig|signature|key|code|auth|");
 }
 
 /* X-Amz-Signature, Signature=: a signature is long, a short value is something else. */
@@ -311,13 +310,6 @@ static bool is_signature(const char *key, const char *end, const char *value)
 	       (!strcmp(words.word[words.count - 1], "signature") ||
 		!strcmp(words.word[words.count - 1], "sig")) &&
 	       strcspn(value, " &,;'\"") >= 16;
-}
-
-/* PWD=/home/me */
-static bool is_folder(const char *key, const char *end, const char *value)
-{
-	return value[0] == '/' && end - key >= 3 && !strncmp(end - 3, "PWD", 3) &&
-	       (end - key == 3 || (end - key == 6 && !strncmp(key, "OLD", 3)));
 }
 
 /* Hides a secret value of the key [key, end): key=value, key: value, "key": "value", key:=value.
@@ -350,7 +342,8 @@ static char *hide_after_key(const struct argument *argument, char *key, char *en
 		certainty = LIKELY;
 	if (!certainty && is_signature(key, end, p))
 		certainty = SURE;
-	if (!certainty || is_folder(key, end, p))
+	if (!certainty ||
+	    (*p == '/' && is_listed("|PWD|OLDPWD|", key, (size_t)(end - key)))) /* folders */
 		return end;
 	value_to = quote ? closing_quote(p, quote) : end_of_value(argument, key, separator, p);
 	if (argument->is_script && is_reference(p, (size_t)(value_to - p)))
@@ -360,48 +353,33 @@ static char *hide_after_key(const struct argument *argument, char *key, char *en
 	return mask(p, value_to);
 }
 
-struct prefix {
-	const char *text;
-	size_t least; /* characters behind it, or it is something else */
-};
-
 /* Does the text begin with the prefix of a service's tokens, and is it long enough? */
 static bool is_known_token(const char *text, size_t length)
 {
-	static const struct prefix prefixes[] = {
-		{"hf_", 20},	   {"api_org_", 20},	{"sk-", 16},
-		{"sk_live_", 10},  {"sk_test_", 10},	{"rk_live_", 10},
-		{"rk_test_", 10},  {"whsec_", 16},	{"ghp_", 20},
-		{"gho_", 20},	   {"ghs_", 20},	{"ghu_", 20},
-		{"ghr_", 20},	   {"github_pat_", 20}, {"glpat-", 16},
-		{"gldt-", 16},	   {"glrt-", 16},	{"glsa_", 20},
-		{"glc_", 20},	   {"xoxb-", 16},	{"xoxp-", 16},
-		{"xoxa-", 16},	   {"xoxr-", 16},	{"xoxs-", 16},
-		{"xoxe", 16},	   {"xapp-", 16},	{"AKIA", 16},
-		{"ASIA", 16},	   {"ABIA", 16},	{"LTAI", 12},
-		{"AIza", 30},	   {"GOCSPX-", 20},	{"ya29.", 20},
-		{"npm_", 30},	   {"pypi-", 30},	{"dapi", 32},
-		{"r8_", 30},	   {"nvapi-", 30},	{"gsk_", 20},
-		{"xai-", 20},	   {"pplx-", 20},	{"tgp_v1_", 20},
-		{"pcsk_", 20},	   {"jina_", 20},	{"lsv2_", 20},
-		{"wandb_v1_", 20}, {"hvs.", 20},	{"hvb.", 20},
-		{"dop_v1_", 20},   {"doo_v1_", 20},	{"dckr_pat_", 16},
-		{"shpat_", 20},	   {"shpss_", 20},	{"SG.", 30},
-		{"key-", 32},	   {"tskey-", 16},	{"figd_", 20},
-		{"PMAK-", 20},	   {"NRAK-", 20},	{"ATATT3", 20},
-		{"ATBB", 20},	   {"ntn_", 20},	{"secret_", 30},
-		{"sbp_", 20},	   {"sntrys_", 20},	{"sntryu_", 20},
-		{"nfp_", 20},	   {"rnd_", 20},	{"AGE-SECRET-KEY-", 20},
-		{"dp.pt.", 20},	   {"eyJ", 36},
+	static const struct {
+		size_t least; /* characters after the prefix, or it is something else */
+		const char *prefixes;
+	} services[] = {
+		{10, "|sk_live_|sk_test_|rk_live_|rk_test_|"},
+		{12, "|LTAI|"},
+		{16, "|sk-|whsec_|glpat-|gldt-|glrt-|xoxb-|xoxp-|xoxa-|xoxr-|xoxs-|xoxe|xapp-|"
+		     "AKIA|ASIA|ABIA|dckr_pat_|tskey-|"},
+		{20, "|hf_|api_org_|ghp_|gho_|ghs_|ghu_|ghr_|github_pat_|glsa_|glc_|GOCSPX-|ya29.|"
+		     "gsk_|xai-|pplx-|tgp_v1_|pcsk_|jina_|lsv2_|wandb_v1_|hvs.|hvb.|dop_v1_|"
+		     "doo_v1_|shpat_|shpss_|figd_|PMAK-|NRAK-|ATATT3|ATBB|ntn_|sbp_|sntrys_|"
+		     "sntryu_|nfp_|rnd_|AGE-SECRET-KEY-|dp.pt.|"},
+		{30, "|AIza|npm_|pypi-|r8_|nvapi-|SG.|secret_|"},
+		{32, "|dapi|key-|"},
+		{36, "|eyJ|"},
 	};
+	const char *list, *prefix;
+	size_t prefix_length;
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-		size_t prefix = strlen(prefixes[i].text);
-
-		if (!strncmp(text, prefixes[i].text, prefix) &&
-		    length >= prefix + prefixes[i].least)
-			return true;
-	}
+	for (size_t i = 0; i < sizeof(services) / sizeof(*services); i++)
+		for (list = services[i].prefixes; (prefix = next_listed(&list, &prefix_length));)
+			if (length >= prefix_length + services[i].least &&
+			    !strncmp(text, prefix, prefix_length))
+				return true;
 	return false;
 }
 
@@ -453,32 +431,26 @@ static size_t base64_length(const char *text)
 	return padding || (pluses && slashes * 10 < length) ? length + padding : 0;
 }
 
-/* File names and parts of paths may look random, so they are not hidden. */
-static bool is_in_path(const struct argument *argument, const char *token, const char *end)
-{
-	const char *dot = memrchr(token, '.', (size_t)(end - token));
-
-	if ((token > argument->begin && token[-1] == '/') || *end == '/')
-		return true;
-	return dot && end - dot <= 6;
-}
-
 static char *hide_token(const struct argument *argument, char *token)
 {
-	size_t base64;
-	char *end;
+	size_t base64 = 0, length = 0;
+	const char *dot;
+	bool in_path;
 
 	token += strspn(token, "-");
-	base64 =
-		token == argument->begin || strchr(" =:,'\"", token[-1]) ? base64_length(token) : 0;
+	if (token == argument->begin || strchr(" =:,'\"", token[-1]))
+		base64 = base64_length(token);
 	if (base64)
 		return mask(token, token + base64);
-	for (end = token; is_key_char(*end); end++)
-		;
-	if (is_known_token(token, (size_t)(end - token)) ||
-	    (!is_in_path(argument, token, end) && is_random(token, (size_t)(end - token))))
-		return mask(token, end);
-	return end;
+	while (is_key_char(token[length]))
+		length++;
+	dot = memrchr(token, '.', length);
+	/* file names and parts of paths may look random */
+	in_path = (token > argument->begin && token[-1] == '/') || token[length] == '/' ||
+		  (dot && token + length - dot <= 6);
+	if (is_known_token(token, length) || (!in_path && is_random(token, length)))
+		return mask(token, token + length);
+	return token + length;
 }
 
 /* The '@' before the host of a URL whose authority begins at p; NULL: it has no user. An unescaped
@@ -549,18 +521,6 @@ static void hide_user_at_host(char *argument)
 	}
 }
 
-/* "Bearer x", wherever it stands. */
-static void hide_bearer(char *argument)
-{
-	char *p = argument;
-
-	while ((p = strcasestr(p, "bearer "))) {
-		p += strlen("bearer ");
-		if (strcspn(p, " \t\n'\",") >= 8)
-			p = mask(p, value_end(p, false));
-	}
-}
-
 static void hide_in(const struct argument *argument)
 {
 	char *p = argument->begin, *end, *behind;
@@ -571,7 +531,11 @@ static void hide_in(const struct argument *argument)
 	hide_url_user(p);
 	hide_user_at_host(p);
 	hide_url_path(p);
-	hide_bearer(p);
+	for (char *bearer = p; (bearer = strcasestr(bearer, "bearer "));) {
+		bearer += strlen("bearer ");
+		if (strcspn(bearer, " \t\n'\",") >= 8)
+			mask(bearer, value_end(bearer, false));
+	}
 	while (*p) {
 		for (end = p; is_key_char(*end); end++)
 			;
@@ -647,14 +611,6 @@ static void note_program(struct scan *scan, const char *word, size_t length)
 	}
 }
 
-static bool option_applies(const struct scan *scan, const struct program_option *option)
-{
-	if (!scan->program[0] || !strstr(option->programs, scan->program))
-		return false;
-	return !option->after ||
-	       (!strcmp(option->after, "login") ? scan->after_login : scan->after_secret);
-}
-
 /* Keeps the user's name: "me:PASSWORD", "me%PASSWORD". Two numbers are ids for docker's --user. */
 static char *hide_after_user(char *value, char *end)
 {
@@ -686,14 +642,6 @@ static char *attached_user(const struct scan *scan, char *word, const char *end)
 	return p + 1;
 }
 
-/* Not a value: "--verbose" after "--ask-password". A secret may begin with one dash. */
-static bool is_another_option(enum value value, const char *word, size_t length)
-{
-	if (word[0] != '-' || value == VALUE_ANY)
-		return false;
-	return value == VALUE_LIKELY || length == 1 || (word[1] == '-');
-}
-
 /* Hides the value that the previous word requires. Returns its new end; NULL: it is no value. */
 static char *hide_expected_value(enum value value, bool is_script, char *word, char *end)
 {
@@ -701,8 +649,11 @@ static char *hide_expected_value(enum value value, bool is_script, char *word, c
 	enum certainty certainty = value == VALUE_LIKELY ? LIKELY : SURE;
 	char *sign;
 
-	if (value == VALUE_NONE || is_another_option(value, word, length) ||
-	    (is_script && is_reference(word, length)))
+	if (value == VALUE_NONE || (is_script && is_reference(word, length)))
+		return NULL;
+	/* "--verbose" after "--ask-password" is an option; a secret may begin with one dash */
+	if (value != VALUE_ANY && word[0] == '-' &&
+	    (value == VALUE_LIKELY || length == 1 || word[1] == '-'))
 		return NULL;
 	if (value == VALUE_USER)
 		return hide_after_user(word, end);
@@ -725,7 +676,10 @@ static char *hide_by_program(struct scan *scan, char *word, char *end)
 		const struct program_option *option = &program_options[i];
 		size_t name = word[0] == '/' ? 3 : 2;
 
-		if (!option_applies(scan, option))
+		if (!scan->program[0] || !strstr(option->programs, scan->program))
+			continue;
+		if (option->after &&
+		    !(!strcmp(option->after, "login") ? scan->after_login : scan->after_secret))
 			continue;
 		if (option->apart && is_listed(option->options, word, length)) {
 			scan->next = option->value;
@@ -825,30 +779,24 @@ static void scan_script(char *script)
 	}
 }
 
-/* sh -c SCRIPT, bash -lc SCRIPT */
-static bool announces_script(const char *argument)
-{
-	size_t length = strlen(argument);
-
-	return argument[0] == '-' && argument[1] != '-' && length >= 2 && length <= 4 &&
-	       argument[length - 1] == 'c';
-}
-
 void secrets_hide(char **arguments)
 {
 	struct scan scan = {0};
-	bool is_script = false, is_value, next_is_script;
+	bool after_dash_c = false;
 
 	for (; *arguments; arguments++) {
-		struct argument argument = {.begin = *arguments};
+		char *word = *arguments;
+		size_t length = strlen(word);
+		bool has_blanks = strpbrk(word, " \t\n") != NULL,
+		     is_value = scan.next != VALUE_NONE;
+		struct argument argument = {word, .is_script = after_dash_c && has_blanks};
 
-		argument.is_script = is_script && strpbrk(*arguments, " \t\n");
-		is_value = scan.next != VALUE_NONE;
-		next_is_script = announces_script(*arguments);
-		scan_word(&scan, false, *arguments, *arguments + strlen(*arguments));
-		if (!is_value && strpbrk(*arguments, " \t\n"))
-			scan_script(*arguments);
+		/* sh -c SCRIPT, bash -lc SCRIPT */
+		after_dash_c = word[0] == '-' && word[1] != '-' && length >= 2 && length <= 4 &&
+			       word[length - 1] == 'c';
+		scan_word(&scan, false, word, word + length);
+		if (!is_value && strpbrk(word, " \t\n"))
+			scan_script(word);
 		hide_in(&argument);
-		is_script = next_is_script;
 	}
 }
