@@ -32,11 +32,6 @@ struct check {
 	const char *otherwise;
 };
 
-static bool readable(const char *path)
-{
-	return access(path, R_OK) == 0;
-}
-
 /* Are measured peaks stored, or can they be? */
 static bool peaks_are_kept(void)
 {
@@ -53,18 +48,6 @@ static bool peaks_are_kept(void)
 	}
 	free(path);
 	return kept;
-}
-
-/* Otherwise says why not. */
-static bool hardware_counts(char *why, size_t size)
-{
-	struct counters_cpu machine;
-	struct counters counters;
-
-	counters_cpu_read(&machine);
-	counters_of_hardware(&machine, &counters);
-	counters_try(&machine, &counters, why, size);
-	return !*why;
 }
 
 /* A driver without persistence mode begins with each GPU anew. */
@@ -92,49 +75,31 @@ static enum gpu_thread_state ask_driver(char *what, char *why, size_t size)
 }
 
 /* A feature that could not be tried is not called missing. */
-static int print_check(const struct check *check, bool privileged)
+static const char *state_of(const struct check *check, bool privileged)
 {
-	bool missing = !check->ok && (check->flags & NEEDED);
-
-	if ((check->flags & TRIED) && !privileged) {
-		printf("%-8s%s\n", "?", check->what);
-		return 0;
-	}
-	printf("%-8s%s",
-	       check->ok	       ? "ok"
-	       : missing	       ? "MISSING"
-	       : check->flags & UNUSED ? "-"
-				       : "missing",
-	       check->what);
-	if (!check->ok)
-		printf(": %s", check->otherwise);
-	putchar('\n');
-	return missing;
-}
-
-static int say_unprivileged(const struct features *features)
-{
-	if (geteuid())
-		printf("\nNot root: lines with ? were not tested; run sudo perfx-trace doctor.\n");
-	else
-		printf("\nRoot has no permission to load BPF programs here (%s): lines with ? were "
-		       "not tested.\n",
-		       strerror(features->load_error));
-	return EXIT_PRIVILEGE;
+	if ((check->flags & TRIED) && !privileged)
+		return "?";
+	if (check->ok)
+		return "ok";
+	return check->flags & NEEDED ? "MISSING" : check->flags & UNUSED ? "-" : "missing";
 }
 
 int cmd_doctor(const struct options *options)
 {
 	struct features f;
 	struct utsname names;
+	struct counters_cpu cpu;
+	struct counters counters;
 	int missing = 0;
-	char counted[256], gpus[256], no_gpus[256], cupti[512], no_cupti[512], no_ptrace[64],
+	char no_counters[256], gpus[256], no_gpus[256], cupti[512], no_cupti[512], no_ptrace[64],
 		profilers[512];
 
 	(void)options;
 	features_try(&f);
 	features_end(&f);
-	bool counts = hardware_counts(counted, sizeof(counted));
+	counters_cpu_read(&cpu);
+	counters_of_hardware(&cpu, &counters);
+	counters_try(&cpu, &counters, no_counters, sizeof(no_counters));
 	enum gpu_thread_state driver = ask_driver(gpus, no_gpus, sizeof(gpus));
 	bool no_driver = driver == GPU_THREAD_NOTHING;
 	bool ptrace_allowed = ptrace_check(no_ptrace, sizeof(no_ptrace));
@@ -181,20 +146,20 @@ int cmd_doctor(const struct options *options)
 		{"host process ids", pids_are_the_hosts(), NEEDED,
 		 "in a container: start it with --pid=host"},
 		{"notification of new mappings (perf events)",
-		 readable("/proc/sys/kernel/perf_event_paranoid"), USEFUL,
+		 !access("/proc/sys/kernel/perf_event_paranoid", R_OK), USEFUL,
 		 "needs a kernel with CONFIG_PERF_EVENTS; without it, libraries loaded late are "
 		 "found a second later"},
-		{"hardware counters (cycles, instructions, operations, cache misses)", counts,
-		 TRIED, counted},
+		{"hardware counters (cycles, instructions, operations, cache misses)",
+		 !*no_counters, TRIED, no_counters},
 		{"samples of threads that run (perf events by the CPU's clock)", f.cpu_clock, TRIED,
 		 "needs a kernel with CONFIG_PERF_EVENTS, and perf_event_open(2) allowed; without "
 		 "it, reports have no CPU time by line"},
 		{"samples of threads that wait", f.task_memory, TRIED,
 		 "needs Linux 5.18; without it, reports do not say where threads wait"},
-		{"time on run queues (schedstat)", readable("/proc/self/schedstat"), USEFUL,
+		{"time on run queues (schedstat)", !access("/proc/self/schedstat", R_OK), USEFUL,
 		 "needs a kernel with CONFIG_SCHED_INFO; without it, threads show no runnable "
 		 "time"},
-		{"storage I/O (/proc/PID/io)", readable("/proc/self/io"), USEFUL,
+		{"storage I/O (/proc/PID/io)", !access("/proc/self/io", R_OK), USEFUL,
 		 "needs a kernel with CONFIG_TASK_IO_ACCOUNTING"},
 		{"storage for measured peaks", peaks_are_kept(), USEFUL,
 		 "/var/cache/perfx-trace (for users other than root: ~/.cache/perfx-trace) is not "
@@ -206,10 +171,25 @@ int cmd_doctor(const struct options *options)
 		 no_ptrace},
 	};
 
-	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
-		missing += print_check(&checks[i], f.privileged);
-	if (!f.privileged)
-		return say_unprivileged(&f);
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		const char *state = state_of(&checks[i], f.privileged);
+		bool is_known = *state != '?', ok = checks[i].ok || !is_known;
+
+		printf("%-8s%s%s%s\n", state, checks[i].what, ok ? "" : ": ",
+		       ok ? "" : checks[i].otherwise);
+		missing += is_known && !checks[i].ok && (checks[i].flags & NEEDED);
+	}
+	if (!f.privileged) {
+		if (geteuid())
+			puts("\nNot root: lines with ? were not tested; run sudo perfx-trace "
+			     "doctor.");
+		else
+			printf("\nRoot has no permission to load BPF programs here (%s): lines "
+			       "with "
+			       "? were not tested.\n",
+			       strerror(f.load_error));
+		return EXIT_PRIVILEGE;
+	}
 	if (!missing)
 		return EXIT_OK;
 	printf("\nTracing does not work here: %d required features are missing.\n", missing);

@@ -77,34 +77,29 @@ static int choice_of(const struct option_row *row, const char *value)
 
 int set_choice(const struct option_row *row, struct options *options, char *value)
 {
-	int *member = member_of(row, options), index = choice_of(row, value);
+	int index = choice_of(row, value);
 
-	*member = (int)row->min + index;
+	*(int *)member_of(row, options) = (int)row->min + index;
 	return index < 0 ? EXIT_USAGE : EXIT_OK;
 }
 
 int set_switch(const struct option_row *row, struct options *options, char *value)
 {
-	bool *member = member_of(row, options);
 	int index = choice_of(row, value);
 
-	*member = index == 1;
+	*(bool *)member_of(row, options) = index == 1;
 	return index < 0 ? EXIT_USAGE : EXIT_OK;
 }
 
 int set_flag(const struct option_row *row, struct options *options, char *value)
 {
-	bool *member = member_of(row, options);
-
-	*member = !value;
+	*(bool *)member_of(row, options) = !value;
 	return EXIT_OK;
 }
 
 int set_text(const struct option_row *row, struct options *options, char *value)
 {
-	const char **member = member_of(row, options);
-
-	*member = value;
+	*(const char **)member_of(row, options) = value;
 	return *value ? EXIT_OK : bad(row, value, "must not be empty");
 }
 
@@ -121,11 +116,9 @@ int set_time(const struct option_row *row, struct options *options, char *value)
 
 int set_time_or_off(const struct option_row *row, struct options *options, char *value)
 {
-	uint64_t *member = member_of(row, options);
-
 	if (strcmp(value, "off") != 0)
 		return set_time(row, options, value);
-	*member = 0;
+	*(uint64_t *)member_of(row, options) = 0;
 	return EXIT_OK;
 }
 
@@ -229,9 +222,9 @@ int set_usdt(const struct option_row *row, struct options *options, char *value)
 
 int set_trigger(const struct option_row *row, struct options *options, char *value)
 {
-	if (trigger_parse(value, &options->trigger))
-		return bad(row, value, "not a condition: try 'step>2x', 'step>250ms'");
-	return EXIT_OK;
+	return trigger_parse(value, &options->trigger)
+		       ? bad(row, value, "not a condition: try 'step>2x', 'step>250ms'")
+		       : EXIT_OK;
 }
 
 /* "5s": after the start; "-5s": before the end. */

@@ -38,6 +38,7 @@
 
 #define TEXT_MAX 96
 
+/* Links for hits and for returns; 0: unknown. */
 struct link_kinds {
 	enum perfx_link hit, by_return;
 };
@@ -53,15 +54,12 @@ static struct link_kinds measure(const struct options *options, struct features 
 
 	features_try(features);
 	features_end(features);
-	if (!features->privileged)
-		return links;
-	tracer = tracer__new(&tracer_options, features);
+	tracer = features->privileged ? tracer__new(&tracer_options, features) : NULL;
 	if (!tracer)
 		return links;
 	if (!options->no_calibrate)
 		calibrate(tracer, calibration);
-	links.hit = tracer__hit_link(tracer);
-	links.by_return = tracer__return_link(tracer);
+	links = (struct link_kinds){tracer__hit_link(tracer), tracer__return_link(tracer)};
 	tracer__free(tracer);
 	return links;
 }
@@ -181,10 +179,12 @@ static bool is_grouped(const struct plan_function *function, const struct option
 	return function->by_default && function->role != PLAN_ALLOC_PROBE && !options->full;
 }
 
+/* Is it shown in a group, with functions like this one? */
 static bool is_alike(const struct plan *plan, const struct plan_function *a,
-		     const struct plan_function *b)
+		     const struct plan_function *b, const struct options *options)
 {
-	return a->module == b->module && !strcmp(kind_of(plan, a), kind_of(plan, b));
+	return is_grouped(a, options) && a->module == b->module &&
+	       !strcmp(kind_of(plan, a), kind_of(plan, b));
 }
 
 #define NAMES_SHOWN 3
@@ -214,50 +214,10 @@ static void print_group(const struct plan *plan, const struct plan_function *con
 	puts(count > NAMES_SHOWN ? ", …" : "");
 }
 
-/* Collects the functions like functions[first], unless an earlier function's group has them.
- * Returns their count. */
-static size_t gather(const struct plan *plan, size_t first, const struct options *options,
-		     const struct plan_function **group)
-{
-	const struct plan_function *functions = plan->functions;
-	size_t count = 0;
-
-	for (size_t i = 0; i < first; i++)
-		if (is_grouped(&functions[i], options) &&
-		    is_alike(plan, &functions[i], &functions[first]))
-			return 0;
-	for (size_t i = first; i < plan->functions_count; i++)
-		if (is_grouped(&functions[i], options) &&
-		    is_alike(plan, &functions[i], &functions[first]))
-			group[count++] = &functions[i];
-	return count;
-}
-
-static void print_groups(const struct plan *plan, const struct options *options,
-			 const struct calibration *calibration)
-{
-	const struct plan_function **group =
-		calloc(plan->functions_count + 1, sizeof(const struct plan_function *));
-	bool headed = false;
-
-	for (size_t i = 0; group && i < plan->functions_count; i++) {
-		size_t count = is_grouped(&plan->functions[i], options)
-				       ? gather(plan, i, options, group)
-				       : 0;
-
-		if (count && !headed)
-			printf("COUNT        COST OF A HIT  %-15s  FILE AND FUNCTIONS (-v: each)\n",
-			       "KIND");
-		headed = headed || count;
-		if (count)
-			print_group(plan, group, count, calibration);
-	}
-	free(group);
-}
-
 static void print_plan(const struct plan *plan, const struct options *options,
 		       const struct calibration *calibration, const struct link_kinds *links)
 {
+	const struct plan_function **group = calloc(plan->functions_count + 1, sizeof(*group));
 	bool headed = false;
 
 	FOR_EACH (function, plan->functions) {
@@ -270,7 +230,25 @@ static void print_plan(const struct plan *plan, const struct options *options,
 	}
 	if (headed)
 		putchar('\n');
-	print_groups(plan, options, calibration);
+	headed = false;
+	for (size_t i = 0; group && i < plan->functions_count; i++) {
+		const struct plan_function *first = &plan->functions[i];
+		size_t count = 0, like = 0;
+
+		while (like < i && !is_alike(plan, &plan->functions[like], first, options))
+			like++;
+		if (like < i || !is_grouped(first, options))
+			continue; /* in an earlier function's group, or in none */
+		for (; like < plan->functions_count; like++)
+			if (is_alike(plan, &plan->functions[like], first, options))
+				group[count++] = &plan->functions[like];
+		if (!headed)
+			printf("COUNT        COST OF A HIT  %-15s  FILE AND FUNCTIONS (-v: each)\n",
+			       "KIND");
+		headed = true;
+		print_group(plan, group, count, calibration);
+	}
+	free(group);
 	printf("\n%zu functions; links: %s; for return probes: %s\n",
 	       plan->functions_count - plan->alloc_probes_count, name_of_link(links->hit),
 	       name_of_link(links->by_return));
@@ -280,16 +258,11 @@ static void print_plan(const struct plan *plan, const struct options *options,
 
 #define ONE_PERCENT_NS 1e7 /* of a second */
 
-static const struct plan_allocator *allocator_of(const struct plan *plan,
-						 const struct plan_function *function)
-{
-	return &plan->allocators[function->alloc_probe.allocator - 1];
-}
-
 static void print_alloc_probe(const struct plan *plan, const struct plan_function *function,
 			      const struct calibration *calibration)
 {
-	const struct plan_allocator *allocator = allocator_of(plan, function);
+	const struct plan_allocator *allocator =
+		&plan->allocators[function->alloc_probe.allocator - 1];
 	char site[TEXT_MAX], out[TEXT_MAX], cost[UNITS_MAX];
 	struct text owner = {0};
 
@@ -363,10 +336,26 @@ static double cost_of_pair(const struct plan *plan, size_t allocator,
 	return allocate + release;
 }
 
-static void print_allocators(const struct plan *plan, const struct level *level)
+static void print_level(const struct plan *plan, const struct level *level, bool is_default,
+			const struct calibration *calibration)
 {
+	char cost[UNITS_MAX], rate[UNITS_MAX];
 	const char *separator = ": ";
+	size_t alloc_probes = 0;
+	double highest_ns = 0;
 
+	FOR_EACH (function, plan->functions)
+		alloc_probes +=
+			function->role == PLAN_ALLOC_PROBE &&
+			is_in(level, &plan->allocators[function->alloc_probe.allocator - 1]);
+	for (size_t i = 0; i < plan->allocators_count; i++) {
+		double ns = cost_of_pair(plan, i, calibration);
+
+		if (is_in(level, &plan->allocators[i]) && ns > highest_ns)
+			highest_ns = ns;
+	}
+	printf("--memory %s: %s%zu probes", level->name, is_default ? "the default here; " : "",
+	       alloc_probes);
 	for (size_t i = 0; i < plan->allocators_count; i++) {
 		const struct plan_allocator *allocator = &plan->allocators[i];
 		size_t first = 0;
@@ -379,27 +368,6 @@ static void print_allocators(const struct plan *plan, const struct level *level)
 		print_name(allocator->name);
 		separator = ", ";
 	}
-}
-
-static void print_level(const struct plan *plan, const struct level *level, bool is_default,
-			const struct calibration *calibration)
-{
-	char cost[UNITS_MAX], rate[UNITS_MAX];
-	size_t alloc_probes = 0;
-	double highest_ns = 0;
-
-	FOR_EACH (function, plan->functions)
-		alloc_probes += function->role == PLAN_ALLOC_PROBE &&
-				is_in(level, allocator_of(plan, function));
-	for (size_t i = 0; i < plan->allocators_count; i++) {
-		double ns = cost_of_pair(plan, i, calibration);
-
-		if (is_in(level, &plan->allocators[i]) && ns > highest_ns)
-			highest_ns = ns;
-	}
-	printf("--memory %s: %s%zu probes", level->name, is_default ? "the default here; " : "",
-	       alloc_probes);
-	print_allocators(plan, level);
 	printf("\n");
 	if (highest_ns > 0)
 		printf("  costs 1 %% at %s allocations/s: %s per allocation and free%s\n",

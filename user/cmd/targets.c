@@ -35,22 +35,15 @@ static int add_pid(pid_t pid, pid_t **pids, size_t *count)
 	return EXIT_OK;
 }
 
-static bool has_ptrace(void)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
-
-	return !syscall(SYS_capget, &header, data) &&
-	       data[0].effective & CAP_TO_MASK(CAP_SYS_PTRACE);
-}
-
 /* CAP_PERFMON allows reading a process's maps, but not its files and memory. */
 static bool may_be_read(pid_t pid)
 {
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
 	char root[64];
 	struct stat st;
 
-	if (has_ptrace())
+	if (!syscall(SYS_capget, &header, data) && data[0].effective & CAP_TO_MASK(CAP_SYS_PTRACE))
 		return true;
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)process_task(pid));
 	return !stat(root, &st) || (errno != EACCES && errno != EPERM);
@@ -107,29 +100,20 @@ static int find_number(const char *text, pid_t **pids, size_t *count)
 #define NAMED_MAX	8
 #define ANSWERS_MAX	3
 
-/* The command line without the program's folders, which leaves room for the script's name. */
-static const char *without_folders(const char *command)
-{
-	const char *shown = command;
-
-	for (const char *c = command; *c && *c != ' '; c++)
-		if (*c == '/')
-			shown = c + 1;
-	return shown;
-}
-
-/* "4711 python3 train.py --lr 0.1 (alice)" */
+/* "4711 python3 train.py --lr 0.1 (alice)": without the program's folders, which leaves room for
+ * the script's name. */
 static void add_process(struct text *text, pid_t pid)
 {
-	char *command = process_command(pid, " ", false);
+	char *command = process_command(pid, " ", false), *slash;
 	struct process_info info = {0};
 	struct passwd *user = NULL;
 	uid_t uid;
 	gid_t gid;
 
 	text_printf(text, "%d ", (int)pid);
+	slash = command ? memrchr(command, '/', strcspn(command, " ")) : NULL;
 	if (command && *command)
-		utf8_cut(text, without_folders(command), COMMAND_COLUMNS);
+		utf8_cut(text, slash ? slash + 1 : command, COMMAND_COLUMNS);
 	else
 		text_add(text, process_info(pid, &info) ? "?" : info.comm);
 	if (!process_owner(pid, &uid, &gid))
@@ -173,26 +157,6 @@ static bool descends_from(pid_t pid, const pid_t *pids, size_t count)
 	return false;
 }
 
-/* Drops this process and, if `children`, processes that descend from others in the list, such as a
- * DataLoader's workers: they are traced with those anyway. Returns the number of pids kept. */
-static size_t drop_self_and_children(pid_t *pids, size_t count, bool children)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (pids[i] != getpid() && !(children && descends_from(pids[i], pids, count)))
-			pids[kept++] = pids[i];
-	return kept;
-}
-
-/* Reads a line from the terminal; false: end of input, or Ctrl-C. */
-static bool read_answer(char *line, size_t size)
-{
-	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	return poll(&input, 1, -1) > 0 && fgets(line, (int)size, stdin);
-}
-
 /* 0: all processes; n > 0: the nth process; -1: no valid answer. */
 static int parse_answer(char *answer, const pid_t *pids, size_t count)
 {
@@ -211,6 +175,7 @@ static int parse_answer(char *answer, const pid_t *pids, size_t count)
 /* Asks for one or all of the processes. Returns a number as parse_answer() does. */
 static int ask_user(const char *name, const pid_t *pids, size_t count)
 {
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	char answer[64];
 	int number = -1;
 
@@ -224,7 +189,8 @@ static int ask_user(const char *name, const pid_t *pids, size_t count)
 	}
 	for (unsigned i = 0; i < ANSWERS_MAX && number < 0; i++) {
 		fputs("Which one? Its number or its pid; Enter: all ", stderr);
-		if (!read_answer(answer, sizeof(answer))) {
+		/* end of input, or Ctrl-C */
+		if (poll(&input, 1, -1) <= 0 || !fgets(answer, sizeof(answer), stdin)) {
 			fputs("\n", stderr);
 			break;
 		}
@@ -235,82 +201,65 @@ static int ask_user(const char *name, const pid_t *pids, size_t count)
 	return number;
 }
 
-/* At a terminal the user chooses one or all of several processes; otherwise all are traced. */
-static int choose_processes(const char *name, pid_t **pids, size_t *count)
-{
-	struct text list = {0};
-	int number = 0;
-
-	if (isatty(STDIN_FILENO) && msg_has_status()) {
-		number = ask_user(name, *pids, *count);
-	} else {
-		add_processes(&list, *pids, *count);
-		msg_say("%zu processes are named %s, all are traced: %s", *count, name,
-			text_peek(&list));
-		text_clear(&list);
-	}
-	if (number > 0) {
-		(*pids)[0] = (*pids)[number - 1];
-		*count = 1;
-	}
-	return number < 0 ? EXIT_USAGE : EXIT_OK;
-}
-
 static int find_name(const char *name, const struct options *options, pid_t **pids, size_t *count)
 {
 	pid_t *found = NULL;
 	ssize_t n = process_find(name, &found);
-	size_t left = n > 0 ? drop_self_and_children(found, (size_t)n, !options->no_children) : 0;
+	size_t left = 0, first = 0;
+	struct text list = {0};
 	int code = EXIT_OK;
 
+	/* children, such as a DataLoader's workers, are traced with their parents anyway */
+	for (ssize_t i = 0; i < n; i++)
+		if (found[i] != getpid() &&
+		    (options->no_children || !descends_from(found[i], found, (size_t)n)))
+			found[left++] = found[i];
 	if (!left) {
 		msg_say("no process named '%s': give the exact name of the program's file, "
 			"or the title that ps shows",
 			name);
 		code = EXIT_FAILED;
 	}
-	if (left > 1)
-		code = choose_processes(name, &found, &left);
-	for (size_t i = 0; i < left && !code; i++)
+	/* at a terminal the user chooses one or all of several processes */
+	if (left > 1 && isatty(STDIN_FILENO) && msg_has_status()) {
+		int number = ask_user(name, found, left);
+
+		if (number < 0)
+			code = EXIT_USAGE;
+		else if (number > 0)
+			first = (size_t)number - 1, left = (size_t)number;
+	} else if (left > 1) {
+		add_processes(&list, found, left);
+		msg_say("%zu processes are named %s, all are traced: %s", left, name,
+			text_peek(&list));
+		text_clear(&list);
+	}
+	for (size_t i = first; i < left && !code; i++)
 		code = may_be_read(found[i]) ? add_pid(found[i], pids, count)
 					     : check_pid(found[i], name);
 	free(found);
 	return code;
 }
 
-static bool is_shell(const char *comm)
-{
-	static const char *const shells[] = {"bash", "sh",   "dash", "zsh", "fish",
-					     "ksh",  "tcsh", "csh",  NULL};
-
-	return text_is_one_of(comm, shells);
-}
-
-/* Drops this process and its ancestors, such as sudo. Returns the number of pids kept. */
-static size_t drop_self_and_ancestors(pid_t *pids, size_t count)
-{
-	const pid_t own = getpid();
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (pids[i] != own && !descends_from(own, &pids[i], 1))
-			pids[kept++] = pids[i];
-	return kept;
-}
-
 /* A shell has no functions to trace, but the programs that it starts may. */
 static void say_shell(pid_t pid, const struct options *options)
 {
+	static const char *const shells[] = {"bash", "sh",   "dash", "zsh", "fish",
+					     "ksh",  "tcsh", "csh",  NULL};
+	const pid_t own = getpid();
 	struct process_info info;
 	pid_t *children = NULL;
 	struct text list = {0};
+	size_t count = 0;
 	ssize_t n;
-	size_t count;
 
-	if (process_info(pid, &info) || !is_shell(info.comm))
+	if (process_info(pid, &info) || !text_is_one_of(info.comm, shells))
 		return;
 	n = options->no_children ? 0 : process_descendants(pid, &children);
-	count = n > 0 ? drop_self_and_ancestors(children, (size_t)n) : 0;
+	/* without this process and its ancestors, such as sudo */
+	for (ssize_t i = 0; i < n; i++)
+		if (children[i] != own && !descends_from(own, &children[i], 1))
+			children[count++] = children[i];
 	add_processes(&list, children, count);
 	if (options->no_children)
 		msg_say("process %d is a shell (%s): without --no-children the programs that it "
@@ -361,28 +310,21 @@ static bool is_of_targets(pid_t pid, const struct options *options, const pid_t 
 	return false;
 }
 
-static bool is_name_of_targets(const char *name, const pid_t *pids, size_t count)
-{
-	struct process_info info;
-
-	for (size_t i = 0; i < count; i++)
-		if (!process_info(pids[i], &info) && !strcmp(info.comm, name))
-			return true;
-	return false;
-}
-
 int targets_check_process(const struct options *options, const pid_t *pids, size_t count)
 {
 	const char *name = options->process;
+	struct process_info info;
 	bool known;
 
 	if (!name)
 		return EXIT_OK;
 	if (text_is_number(name))
 		known = is_of_targets((pid_t)strtoul(name, NULL, 10), options, pids, count);
-	else /* any process, or a later child, may take that name */
-		known = !options->no_children || options->all || options->command ||
-			is_name_of_targets(name, pids, count);
+	else { /* any process, or a later child, may take that name */
+		known = !options->no_children || options->all || options->command;
+		for (size_t i = 0; i < count && !known; i++)
+			known = !process_info(pids[i], &info) && !strcmp(info.comm, name);
+	}
 	if (known)
 		return EXIT_OK;
 	msg_say("--process %s: no such process will be traced", name);

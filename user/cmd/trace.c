@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* perfx-trace -p …, record, run: a recording, and its report or its capture. */
 #include "base/message.h"
+#include "base/units.h"
 #include "cmd/cmd.h"
 #include "gpu/agents.h"
 #include "replay/replay.h"
@@ -14,16 +15,6 @@
 
 #define DEFAULT_DURATION_NS 10000000000u
 
-static uint64_t duration_of(const struct options *options)
-{
-	if (options->duration_ns)
-		return options->duration_ns;
-	return options->verb == VERB_RUN || options->steps_max || options->wait ||
-			       options->flight_ns
-		       ? UINT64_MAX
-		       : DEFAULT_DURATION_NS;
-}
-
 /* Memory limit of a flight recorder. */
 #define FLIGHT_BYTES (256ull << 20)
 
@@ -35,15 +26,6 @@ static uint64_t flight_bytes(const struct options *options)
 /* Share of a capture's size reserved for its end: totals, names of stack frames. */
 #define CLOSING_SHARE 8
 #define CLOSING_MAX   (4u << 20)
-
-static uint64_t recording_max(const struct options *options)
-{
-	uint64_t closing = options->capture_max / CLOSING_SHARE;
-
-	if (options->flight_ns) /* limits memory, does not end the recording */
-		return 0;
-	return options->capture_max - (closing < CLOSING_MAX ? closing : CLOSING_MAX);
-}
 
 struct outputs {
 	const char *capture_path; /* NULL: not kept */
@@ -132,23 +114,6 @@ static int close_and_name_capture(struct outputs *outputs)
 	return err;
 }
 
-/* Sets the message of a second Ctrl-C, which ends the program and leaves the files as they are. */
-static void prepare_exit_message(const struct outputs *outputs, const struct options *options)
-{
-	char *report = outputs->capture ? report_command(output_name(&outputs->output)) : NULL;
-
-	if (options->flight_ns)
-		interrupt_says("ended at once: the flight recorder's memory is dropped; files that "
-			       "it has written stay");
-	else if (report)
-		interrupt_says("ended at once: %s has the recording but for its last half second, "
-			       "and no totals: %s",
-			       output_name(&outputs->output), report);
-	else
-		interrupt_says("ended at once: the recording is dropped, no report is written");
-	free(report);
-}
-
 /* A failed recording leaves no file; after an error of writing, the part before it stays. */
 static int close_capture(struct outputs *outputs, int err, bool recorded)
 {
@@ -226,9 +191,14 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 struct recorder_options recorder_options_of(const struct options *options,
 					    const struct features *features)
 {
+	bool ends_itself = options->verb == VERB_RUN || options->steps_max || options->wait ||
+			   options->flight_ns;
+
 	return (struct recorder_options){
 		.all = options->all,
-		.duration_ns = duration_of(options),
+		.duration_ns = options->duration_ns ? options->duration_ns
+			       : ends_itself	    ? UINT64_MAX
+						    : DEFAULT_DURATION_NS,
 		.interval_ns = options->interval_ns,
 		.observe_ns = options->observe_ns,
 		.max_overhead_percent = options->max_overhead_percent,
@@ -262,9 +232,7 @@ struct recorder_options recorder_options_of(const struct options *options,
 static int record(const struct options *options, const struct features *features,
 		  struct outputs *outputs, struct phases *phases)
 {
-	struct pipeline pipeline = {.aggregate = outputs->aggregate,
-				    .capture = outputs->capture,
-				    .capture_max = recording_max(options)};
+	struct pipeline pipeline = {.aggregate = outputs->aggregate, .capture = outputs->capture};
 	struct recorder_options recording = recorder_options_of(options, features);
 	char gpu_socket[AGENTS_NAME_BYTES];
 	const struct launch_options launching = {
@@ -278,6 +246,9 @@ static int record(const struct options *options, const struct features *features
 	int code = EXIT_OK, child = -1, written;
 	bool recorded;
 
+	if (!options->flight_ns) /* where it limits memory, it does not end the recording */
+		pipeline.capture_max = options->capture_max -
+				       min_u64(options->capture_max / CLOSING_SHARE, CLOSING_MAX);
 	recording.command = command ? command : "";
 	recording.flight_path = outputs->capture_path;
 	recording.phases = phases;
@@ -325,18 +296,32 @@ int cmd_trace(const struct options *options)
 	struct outputs outputs = {0};
 	struct phases phases = {0};
 	struct features features;
+	char *report = NULL;
 	int code;
 
 	phases_begin(&phases, "features");
 	code = features_check(&features, options->no_cache);
-	if (!code) {
-		code = open_outputs(&outputs, options);
-		prepare_exit_message(&outputs, options);
-		if (code)
-			close_outputs(&outputs, options, 0, false);
-		else
-			code = record(options, &features, &outputs, &phases);
-	}
+	if (code)
+		goto out;
+	code = open_outputs(&outputs, options);
+	if (outputs.capture)
+		report = report_command(output_name(&outputs.output));
+	/* for a second Ctrl-C, which ends the program and leaves the files as they are */
+	if (options->flight_ns)
+		interrupt_says("ended at once: the flight recorder's memory is dropped; files that "
+			       "it has written stay");
+	else if (report)
+		interrupt_says("ended at once: %s has the recording but for its last half second, "
+			       "and no totals: %s",
+			       output_name(&outputs.output), report);
+	else
+		interrupt_says("ended at once: the recording is dropped, no report is written");
+	free(report);
+	if (code)
+		close_outputs(&outputs, options, 0, false);
+	else
+		code = record(options, &features, &outputs, &phases);
+out:
 	features_end(&features);
 	return code;
 }
