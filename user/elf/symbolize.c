@@ -25,7 +25,6 @@
 
 /* The DWARF of one file. */
 struct dwarf_file {
-	const struct image *image;
 	struct dwarf_part {
 		Elf *elf;
 		Dwarf *dwarf;
@@ -118,7 +117,6 @@ static struct dwarf_file *dwarf_file__open(struct image *image)
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return NULL;
-	file->image = image;
 	if (!open_dwarf(&file->own, fd) || (alt_fd >= 0 && !open_dwarf(&file->alt, alt_fd))) {
 		dwarf_file__free(file);
 		return NULL;
@@ -142,20 +140,9 @@ static const char *text_in(const struct dwarf_part *part, const char *text)
 /* The text of an attribute, which libdw gives without looking for its end. NULL: it has none. */
 static const char *dwarf_file__text(const struct dwarf_file *file, Dwarf_Attribute *attribute)
 {
-	const char *text = dwarf_formstring(attribute), *ended = NULL;
+	const char *text = dwarf_formstring(attribute);
 
-	if (text)
-		ended = text_in(&file->own, text);
-	return ended || !text ? ended : text_in(&file->alt, text);
-}
-
-/* Is it an address of code? The ranges of functions that the linker has dropped start at 0, or so.
- */
-static bool dwarf_file__is_code(const struct dwarf_file *file, uint64_t vaddr)
-{
-	size_t available;
-
-	return image__code(file->image, vaddr, &available);
+	return text ? text_in(&file->own, text) ?: text_in(&file->alt, text) : NULL;
 }
 
 /*
@@ -314,39 +301,50 @@ static const char *dwarf_file__name(struct dwarf_file *file, Dwarf_Die *function
 
 enum { DEPTH_MAX = 64 };
 
-/* Finds functions of a unit that cover addresses. */
-struct walk {
-	struct dwarf_file *file;
-	const uint64_t *vaddrs; /* ascending */
-	size_t count, left;
+/* Addresses in the ranges of a unit, and the functions that cover them. */
+struct unit {
+	const struct image *image;
+	Dwarf_Die die;
+	Dwarf_Files *files;
+	uint64_t *vaddrs;     /* ascending */
+	size_t *indices;      /* of these in job->vaddrs */
 	Dwarf_Die *functions; /* of each address, if found */
 	bool *found;
+	size_t count, left; /* left: not found yet */
 	/* Functions inside functions (GNU C, Ada, the bodies of OpenMP's parallel regions) and
-	 * inside types (Rust), where compilers seldom put any: looked for when some are missing. */
+	 * inside types (Rust), where compilers seldom put any: searched when some are missing. */
 	bool everywhere;
 };
 
-static void match_function(struct walk *walk, Dwarf_Die *function)
+/* Functions that the linker has dropped have ranges that start at 0, or so. */
+static bool is_code(const struct image *image, uint64_t vaddr)
+{
+	size_t available;
+
+	return image__code(image, vaddr, &available);
+}
+
+static void match_function(struct unit *unit, Dwarf_Die *function)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t offset = 0;
 
 	while ((offset = dwarf_ranges(function, offset, &base, &start, &end)) > 0) {
-		size_t i = PARTITION_POINT(at, walk->count, walk->vaddrs[at] < start);
+		size_t i = PARTITION_POINT(at, unit->count, unit->vaddrs[at] < start);
 
-		if (!dwarf_file__is_code(walk->file, start))
-			i = walk->count;
-		for (; i < walk->count && walk->vaddrs[i] < end; i++) {
-			if (walk->found[i])
+		if (!is_code(unit->image, start))
+			continue;
+		for (; i < unit->count && unit->vaddrs[i] < end; i++) {
+			if (unit->found[i])
 				continue;
-			walk->found[i] = true;
-			walk->functions[i] = *function;
-			walk->left--;
+			unit->found[i] = true;
+			unit->functions[i] = *function;
+			unit->left--;
 		}
 	}
 }
 
-static bool may_hold_functions(const struct walk *walk, int tag)
+static bool may_hold_functions(const struct unit *unit, int tag)
 {
 	switch (tag) {
 	case DW_TAG_namespace:
@@ -358,12 +356,12 @@ static bool may_hold_functions(const struct walk *walk, int tag)
 	case DW_TAG_structure_type:
 	case DW_TAG_union_type:
 	case DW_TAG_enumeration_type:
-		return walk->everywhere;
+		return unit->everywhere;
 	}
 	return false;
 }
 
-static void walk_children(struct walk *walk, Dwarf_Die *parent, int depth)
+static void walk_children(struct unit *unit, Dwarf_Die *parent, int depth)
 {
 	Dwarf_Die child;
 
@@ -373,10 +371,10 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, int depth)
 		int tag = dwarf_tag(&child);
 
 		if (tag == DW_TAG_subprogram)
-			match_function(walk, &child);
-		if (walk->left && may_hold_functions(walk, tag))
-			walk_children(walk, &child, depth + 1);
-	} while (walk->left && dwarf_siblingof(&child, &child) == 0);
+			match_function(unit, &child);
+		if (unit->left && may_hold_functions(unit, tag))
+			walk_children(unit, &child, depth + 1);
+	} while (unit->left && dwarf_siblingof(&child, &child) == 0);
 }
 
 /* The child at the address that is inlined, or a block with such a thing in it. */
@@ -426,16 +424,7 @@ struct job {
 	char *name;	      /* its own, demangled */
 
 	struct dwarf_file *file; /* NULL: none */
-	/* Addresses in the ranges of the unit at hand, ascending, and the functions there. */
-	struct unit {
-		Dwarf_Die die;
-		Dwarf_Files *files;
-		uint64_t *vaddrs;
-		size_t *indices; /* in job->vaddrs */
-		Dwarf_Die *functions;
-		bool *found;
-		size_t count;
-	} unit;
+	struct unit unit;	 /* the one at hand */
 };
 
 /* The name of the function symbol that covers an address; "" none. NULL: no memory. */
@@ -452,17 +441,6 @@ static const char *symbol_name(struct job *job, uint64_t vaddr)
 	job->symbol = symbol;
 	job->name = demangle(symbol.name);
 	return job->name;
-}
-
-static bool place_line(struct job *job, uint64_t vaddr, struct symbolized_place *place)
-{
-	Dwarf_Line *line = dwarf_getsrc_die(&job->unit.die, vaddr);
-	const char *file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
-	int number = 0;
-
-	place->file = file ? file : "";
-	place->line = line && dwarf_lineno(line, &number) == 0 && number > 0 ? (uint32_t)number : 0;
-	return file;
 }
 
 /* Where it was inlined. */
@@ -487,9 +465,16 @@ static int emit_place(struct job *job, size_t i)
 	struct unit *unit = &job->unit;
 	uint64_t vaddr = unit->vaddrs[i];
 	size_t count = 0;
+	const char *file;
+	Dwarf_Line *line;
+	int number = 0;
 
-	if (!place_line(job, vaddr, &places[0]) && !unit->found[i])
+	line = dwarf_getsrc_die(&unit->die, vaddr);
+	file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
+	if (!file && !unit->found[i])
 		return 0; /* not this unit's, whatever its ranges say */
+	places[0].file = file ?: "";
+	places[0].line = line && dwarf_lineno(line, &number) == 0 && number > 0 ? number : 0;
 	if (unit->found[i])
 		count = inlined_calls(&unit->functions[i], vaddr, inlined,
 				      SYMBOLIZE_PLACES_MAX - 1);
@@ -523,7 +508,7 @@ static void claim(struct job *job)
 	while ((offset = dwarf_ranges(&unit->die, offset, &base, &start, &end)) > 0) {
 		size_t i = PARTITION_POINT(at, job->count, job->vaddrs[at] < start);
 
-		if (!dwarf_file__is_code(job->file, start))
+		if (!is_code(job->image, start))
 			continue;
 		for (; i < job->count && job->vaddrs[i] < end && unit->count < job->count; i++)
 			if (!job->done[i])
@@ -542,7 +527,6 @@ static int emit_unit(struct job *job)
 {
 	struct unit *unit = &job->unit;
 	Dwarf_Attribute folder;
-	struct walk walk;
 	int err = 0;
 
 	claim(job);
@@ -554,16 +538,12 @@ static int emit_unit(struct job *job)
 	if (dwarf_getsrcfiles(&unit->die, &unit->files, NULL) != 0)
 		unit->files = NULL;
 	memset(unit->found, 0, unit->count * sizeof(*unit->found));
-	walk = (struct walk){.file = job->file,
-			     .vaddrs = unit->vaddrs,
-			     .count = unit->count,
-			     .left = unit->count,
-			     .functions = unit->functions,
-			     .found = unit->found};
-	walk_children(&walk, &unit->die, 0);
-	walk.everywhere = true;
-	if (walk.left)
-		walk_children(&walk, &unit->die, 0);
+	unit->left = unit->count;
+	unit->everywhere = false;
+	walk_children(unit, &unit->die, 0);
+	unit->everywhere = true;
+	if (unit->left)
+		walk_children(unit, &unit->die, 0);
 	for (size_t i = 0; !err && i < unit->count; i++)
 		err = emit_place(job, i);
 	if (job->answers)
@@ -579,6 +559,7 @@ static int emit_units(struct job *job)
 	size_t header;
 	int err = 0;
 
+	unit->image = job->image;
 	unit->vaddrs = calloc(job->count, sizeof(*unit->vaddrs));
 	unit->indices = calloc(job->count, sizeof(*unit->indices));
 	unit->functions = calloc(job->count, sizeof(*unit->functions));
@@ -674,18 +655,6 @@ static void send_answer(size_t index, const struct symbolized_place *places, siz
 	}
 }
 
-/* Bytes of this process's private writable mappings: RLIMIT_DATA limits their sum. */
-static uint64_t data_bytes(void)
-{
-	char *text = NULL;
-	unsigned long pages = 0;
-
-	if (proc_read("/proc/self/statm", &text, 256) > 0)
-		sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages);
-	free(text);
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void limit_child(uint64_t left_ns)
 {
 	static const int signals[] = {SIGPROF, SIGALRM, SIGPIPE, SIGBUS, SIGSEGV, SIGABRT};
@@ -694,10 +663,16 @@ static void limit_child(uint64_t left_ns)
 	const struct itimerval cpu = {.it_value = {.tv_sec = (time_t)(cpu_us / 1000000),
 						   .tv_usec = (suseconds_t)(cpu_us % 1000000 | 1)}};
 	const struct itimerval wall = {.it_value = {.tv_sec = WALL_SECONDS_MAX}};
-	uint64_t bytes = data_bytes() + SYMBOLIZE_MEMORY_MAX;
 	int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	unsigned long pages = 0; /* private and writable: RLIMIT_DATA limits their sum */
+	char *text = NULL;
+	uint64_t bytes;
 	sigset_t set;
 
+	if (proc_read("/proc/self/statm", &text, 256) > 0)
+		sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages);
+	free(text);
+	bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + SYMBOLIZE_MEMORY_MAX;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(null_fd, STDERR_FILENO); /* libdw's assertions fail without memory */
 	signal(SIGINT, SIG_IGN);
