@@ -217,42 +217,35 @@ static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 	return fits;
 }
 
-static bool try_beside(struct image *image, const char *name, uint32_t crc)
-{
-	static const char *const places[][2] = {{"", ""}, {"", ".debug/"}, {"/usr/lib/debug", ""}};
-	const char *slash = strrchr(image->path, '/');
-	int dir_size = slash ? (int)(slash - image->path) : 0;
-	bool found = false;
-
-	for (size_t i = 0; slash && !found && i < sizeof(places) / sizeof(*places); i++) {
-		char *path = NULL;
-
-		if (asprintf(&path, "%s%.*s/%s%s", places[i][0], dir_size, image->path,
-			     places[i][1], name) < 0)
-			return false;
-		found = try_file(image, path, &crc);
-		free(path);
-	}
-	return found;
-}
-
 /* .gnu_debuglink: a file name, padded to four bytes, and the CRC-32 of that file. */
 static bool try_debuglink(struct image *image)
 {
+	static const char *const places[][2] = {{"", ""}, {"", ".debug/"}, {"/usr/lib/debug", ""}};
+	const char *slash = strrchr(image->path, '/'), *name;
+	bool found = false;
 	const uint8_t *bytes;
 	Elf64_Shdr shdr;
 	uint32_t crc;
 	size_t size;
 
-	if (!elf_view__section(&image->file, ".gnu_debuglink", &shdr, &bytes) ||
+	if (!slash || !elf_view__section(&image->file, ".gnu_debuglink", &shdr, &bytes) ||
 	    !memchr(bytes, 0, shdr.sh_size))
 		return false;
-	size = (strlen((const char *)bytes) + 4) & ~(size_t)3;
-	if (size + sizeof(crc) > shdr.sh_size || bytes[0] == '\0' ||
-	    strchr((const char *)bytes, '/'))
+	name = (const char *)bytes;
+	size = (strlen(name) + 4) & ~(size_t)3;
+	if (size + sizeof(crc) > shdr.sh_size || !*name || strchr(name, '/'))
 		return false;
 	memcpy(&crc, bytes + size, sizeof(crc));
-	return try_beside(image, (const char *)bytes, crc);
+	for (size_t i = 0; !found && i < sizeof(places) / sizeof(*places); i++) {
+		char *path = NULL;
+
+		if (asprintf(&path, "%s%.*s/%s%s", places[i][0], (int)(slash - image->path),
+			     image->path, places[i][1], name) < 0)
+			return false;
+		found = try_file(image, path, &crc);
+		free(path);
+	}
+	return found;
 }
 
 /*
@@ -513,26 +506,15 @@ static int note_symbol(void *ctx, const Elf64_Sym *sym, size_t number)
 	/* libc exports these for others; a file that calls them has more stacks than threads. */
 	static const char *const context_calls[] = {"swapcontext", "makecontext", "setcontext",
 						    NULL};
-	/* Boost.Context (folly and others bring copies), brpc, libco (both), libcoro, libaco,
-	 * minicoro, marl, tbox, libtask, QEMU, greenlet. Switches that carry no name are found by
-	 * their code (user/site). */
-	static const char *const coroutine_switches[] = {"jump_fcontext",
-							 "ontop_fcontext",
-							 "make_fcontext",
-							 "co_switch",
-							 "bthread_jump_fcontext",
-							 "coctx_swap",
-							 "acosw",
-							 "coro_transfer",
-							 "_mco_switch",
-							 "mco_resume",
-							 "marl_fiber_swap",
-							 "tb_context_jump",
-							 "taskswitch",
-							 "qemu_coroutine_switch",
-							 "slp_switch",
-							 "_ZL10slp_switchv",
-							 NULL};
+	/* Switches that carry no name are found by their code (user/site). */
+	static const char *const coroutine_switches[] = {
+		/* Boost.Context (folly and others bring copies), brpc, libco (both) */
+		"jump_fcontext", "ontop_fcontext", "make_fcontext", "co_switch",
+		"bthread_jump_fcontext", "coctx_swap",
+		/* libaco, libcoro, minicoro, marl, tbox, libtask, QEMU, greenlet */
+		"acosw", "coro_transfer", "_mco_switch", "mco_resume", "marl_fiber_swap",
+		"tb_context_jump", "taskswitch", "qemu_coroutine_switch", "slp_switch",
+		"_ZL10slp_switchv", NULL};
 	const struct symbol_scan *scan = ctx;
 	struct image_traits *traits = scan->traits;
 	const char *name = elf_strings__at(&scan->table->names, sym->st_name);
