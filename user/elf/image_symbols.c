@@ -138,7 +138,7 @@ static int compare_names(const char *a, const char *b)
 	a_size = plain_length(a);
 	b_size = plain_length(b);
 	order = memcmp(a, b, a_size < b_size ? a_size : b_size);
-	return order ? order : (a_size > b_size) - (a_size < b_size);
+	return order ?: ASCENDING(a_size, b_size);
 }
 
 /* Without names, which lie all over the file. */
@@ -149,13 +149,11 @@ static int compare_keys(const void *left, const void *right, void *ctx)
 {
 	const struct symbol_key *a = left, *b = right;
 	struct image *image = ctx;
-	int order;
 
 	if (a->vaddr != b->vaddr)
-		return a->vaddr < b->vaddr ? -1 : 1;
+		return ASCENDING(a->vaddr, b->vaddr);
 	image__limit_pages(image);
-	order = compare_names(key_name(image, a), key_name(image, b));
-	return order ? order : compare_addresses(a, b);
+	return compare_names(key_name(image, a), key_name(image, b)) ?: compare_addresses(a, b);
 }
 
 /* Each (name, vaddr) once; the first table's entry stays. */
@@ -179,7 +177,7 @@ struct plain_name {
 	char *plain;
 };
 
-ORDER(compare_plain, struct plain_name, (a->full > b->full) - (a->full < b->full))
+ORDER(compare_plain, struct plain_name, ASCENDING(a->full, b->full))
 
 static void free_plain(void *node)
 {
@@ -192,12 +190,15 @@ static void free_plain(void *node)
 /* Bytes of cut names per file; beyond them, names keep their @VERSION. */
 #define PLAIN_BYTES_MAX (64u << 20)
 
-/* The first `length` bytes of a name, kept with the image. NULL: out of memory. */
-static const char *cut_version(struct image *image, const char *full, size_t length)
+/* The name without @VERSION, which the image keeps. NULL: out of memory. */
+static const char *plain_name(struct image *image, const char *full)
 {
-	struct plain_name probe = {.full = full}, *name;
-	struct plain_name **found = tfind(&probe, &image->plain_names, compare_plain);
+	struct plain_name probe = {.full = full}, *name, **found;
+	size_t length = plain_length(full);
 
+	if (!full[length])
+		return full;
+	found = tfind(&probe, &image->plain_names, compare_plain);
 	if (found)
 		return (*found)->plain;
 	if (image->plain_bytes + length > PLAIN_BYTES_MAX)
@@ -219,14 +220,6 @@ void image__forget_symbols(struct image *image)
 	tdestroy(image->plain_names, free_plain);
 	free(image->functions.keys);
 	free(image->wanted.keys);
-}
-
-/* Without @VERSION. NULL: out of memory. */
-static const char *plain_name(struct image *image, const char *name)
-{
-	size_t length = plain_length(name);
-
-	return name[length] ? cut_version(image, name, length) : name;
 }
 
 /* The size of a label, and whether it is inside a function, are known from its neighbours. */
