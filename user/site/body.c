@@ -149,21 +149,9 @@ static bool holds(uint16_t set, uint8_t reg)
 /* Is the value moved to dst computed from a register of the set? */
 static bool computes_from(const struct insn *insn, uint16_t set)
 {
-	switch ((enum insn_op)insn->op) {
-	case OP_MOVE:
-	case OP_ADD:
-		return holds(set, insn->src);
-	case OP_LEA:
+	if (insn->op == OP_LEA)
 		return holds(set, insn->base) || holds(set, insn->index);
-	case OP_LOAD:
-	case OP_OTHER:
-	case OP_WIDEN:
-	case OP_COMPARE:
-	case OP_PUSH:
-	case OP_STORE_TOP:
-		break;
-	}
-	return false;
+	return (insn->op == OP_MOVE || insn->op == OP_ADD) && holds(set, insn->src);
 }
 
 /* frame: registers that point into the frame. own: those, and what is loaded from there. Not what
@@ -302,21 +290,9 @@ int32_t body__before(const struct body *body, int32_t index)
 bool body__falls_through(const struct body *body, int32_t index)
 {
 	const struct insn *insn = &body->insns.list[index];
+	bool calls = insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT;
 
-	switch ((enum insn_flow)insn->flow) {
-	case FLOW_NEXT:
-	case FLOW_JCC:
-		return true;
-	case FLOW_CALL:
-	case FLOW_CALL_INDIRECT:
-		return !insn->never_returns;
-	case FLOW_JMP:
-	case FLOW_JMP_INDIRECT:
-	case FLOW_RET:
-	case FLOW_STOP:
-		return false;
-	}
-	return true;
+	return insn->flow == FLOW_NEXT || insn->flow == FLOW_JCC || (calls && !insn->never_returns);
 }
 
 static void link_jumps(struct body *body)
