@@ -46,14 +46,6 @@ static bool is_framework(const struct profile_frame *frame)
 	       is_xla(frame);
 }
 
-static bool is_copy(const struct profile_frame *frame)
-{
-	struct profile_function function = {.source = PERFX_SOURCE_TORCH, .name = frame->function};
-
-	return begins_with(frame->function, "at::_ops::") &&
-	       remedy_of_name(&function) == REMEDY_COPY;
-}
-
 /* The stub of a call between libraries has the name of what is before it. */
 static bool is_named(const struct profile_frame *frame)
 {
@@ -68,14 +60,6 @@ static uint64_t hash_text(const char *text)
 static uint64_t hash_line(const struct profile_frame *frame)
 {
 	return hash_text(frame->function) * 31 + hash_text(frame->file) + frame->line;
-}
-
-static uint64_t hash_code(const struct profile_frame *frame)
-{
-	uint64_t hash = hash_text(frame->module_base);
-
-	return hash +
-	       (is_named(frame) ? hash_text(frame->function) : (frame->offset >> LOOP_SHIFT) + 1);
 }
 
 /* Whose samples they are. */
@@ -104,42 +88,42 @@ static const struct profile_frame *find_copy(const struct thread_pool *pool,
 
 	if (sample->state != PERFX_SAMPLE_ON_CPU || stack_spins(pool, stack))
 		return NULL;
-	for (size_t i = stack_innermost_python(stack); i-- > 0;)
-		if (is_copy(stack->frames[i]))
+	for (size_t i = stack_innermost_python(stack); i-- > 0;) {
+		const struct profile_function function = {.source = PERFX_SOURCE_TORCH,
+							  .name = stack->frames[i]->function};
+
+		if (begins_with(function.name, "at::_ops::") &&
+		    remedy_of_name(&function) == REMEDY_COPY)
 			return stack->frames[i];
+	}
 	return (begins_with(stack->frames[0]->function, "__memmove_") ||
 		begins_with(stack->frames[0]->function, "__memcpy_"))
 		       ? stack->frames[0]
 		       : NULL;
 }
 
-static const struct profile_frame *innermost_python(const struct profile_activity *sample)
-{
-	size_t at = stack_innermost_python(sample->stack);
-
-	return at < sample->stack->frames_count ? sample->stack->frames[at] : NULL;
-}
-
+/* Does a sample's innermost code belong to an operator, and what does it do there? */
 static void examine_operator(struct operator_sample *found, const struct thread_pool *pool,
 			     const struct profile_activity *sample)
 {
 	const struct profile_stack *stack = sample->stack;
-	size_t native = stack_innermost_python(stack);
+	const struct profile_frame *innermost = found->innermost;
 	bool in_framework = false;
 
-	for (size_t i = 0; i < native; i++) {
+	for (size_t i = 0; i < stack_innermost_python(stack); i++) {
 		in_framework |= is_framework(stack->frames[i]);
-		/* PyTorch's loop over the elements of all that is no matrix. */
+		/* PyTorch's loop over the elements, in all but products of matrices */
 		found->kernel |=
 			begins_with(stack->frames[i]->function, "at::TensorIteratorBase::") &&
 			strstr(stack->frames[i]->function, "for_each");
 	}
 	if (!in_framework)
 		return;
-	found->code = hash_code(found->innermost);
-	found->kernel |=
-		!(is_framework(found->innermost) || frame_is_interpreter(found->innermost) ||
-		  frame_is_system_library(found->innermost));
+	found->code = hash_text(innermost->module_base) +
+		      (is_named(innermost) ? hash_text(innermost->function)
+					   : (innermost->offset >> LOOP_SHIFT) + 1);
+	found->kernel |= !(is_framework(innermost) || frame_is_interpreter(innermost) ||
+			   frame_is_system_library(innermost));
 	found->copy = find_copy(pool, sample);
 }
 
@@ -155,54 +139,40 @@ static const struct profile_frame *line_of(const struct profile_activity *sample
 	return at < stack->frames_count ? stack->frames[at] : NULL;
 }
 
-/* Scales a thread's samples to its time in the steps. Two clocks take the samples of running and of
- * waiting, so together they may stand for more time than there was. */
-static double part_of_samples(const struct thread *thread)
-{
-	uint64_t wall_ns = profile_recorded_ns(thread->profile, thread->process) -
-			   thread->process->steps.outside_ns;
-	uint64_t sampled_ns = 0;
-
-	for (size_t i = 0; i < thread->process->samples.count; i++)
-		if (thread->process->samples.list[i].tid == thread->tid)
-			sampled_ns += activity_judged_ns(&thread->process->samples.list[i]);
-	return sampled_ns > wall_ns ? (double)wall_ns / (double)sampled_ns : 1;
-}
-
+/* Lists a thread's samples, scaled to its time in the steps: two clocks take the samples of running
+ * and of waiting, so together they may stand for more time than there was. */
 static size_t list_samples(struct operator_sample *samples, const struct thread *thread)
 {
-	const struct profile_activities *all = &thread->process->samples;
-	double part = part_of_samples(thread);
+	const struct profile_process *process = thread->process;
+	uint64_t wall_ns =
+		profile_recorded_ns(thread->profile, process) - process->steps.outside_ns;
+	uint64_t sampled_ns = 0;
 	size_t count = 0;
+	double part;
 
-	for (size_t i = 0; i < all->count; i++) {
-		const struct profile_activity *sample = &all->list[i];
+	FOR_EACH_OF (sample, process->samples)
+		sampled_ns += sample->tid == thread->tid ? activity_judged_ns(sample) : 0;
+	part = sampled_ns > wall_ns ? (double)wall_ns / (double)sampled_ns : 1;
+	FOR_EACH_OF (sample, process->samples) {
 		const struct profile_frame *frame = line_of(sample, thread->tid);
-		uint64_t ns = activity_judged_ns(sample);
+		struct operator_sample *listed = &samples[count];
+		size_t python;
 
 		if (!frame || !activity_judged_count(sample))
 			continue;
-		samples[count] = (struct operator_sample){.line = hash_line(frame),
-							  .frame = frame,
-							  .innermost = sample->stack->frames[0],
-							  .ns = (uint64_t)(part * (double)ns),
-							  .count = activity_judged_count(sample)};
-		examine_operator(&samples[count], &thread->pool, sample);
-		samples[count].calls = samples[count].code || innermost_python(sample) == frame;
+		*listed = (struct operator_sample){
+			.line = hash_line(frame),
+			.frame = frame,
+			.innermost = sample->stack->frames[0],
+			.ns = (uint64_t)(part * (double)activity_judged_ns(sample)),
+			.count = activity_judged_count(sample)};
+		examine_operator(listed, &thread->pool, sample);
+		python = stack_innermost_python(sample->stack);
+		listed->calls = listed->code || (python < sample->stack->frames_count &&
+						 sample->stack->frames[python] == frame);
 		count++;
 	}
 	return count;
-}
-
-ORDER(by_line_and_code, struct operator_sample, ASCENDING(a->line, b->line),
-      ASCENDING(a->code, b->code))
-
-static bool has_calls(const struct profile_process *process, uint32_t function)
-{
-	for (size_t i = 0; i < process->rows_count; i++)
-		if (process->rows[i].function == function)
-			return true;
-	return false;
 }
 
 /* A function that dispatches, or one that allocates and of which no calls are recorded: where its
@@ -211,39 +181,22 @@ static bool is_probed(const struct thread *thread, const struct profile_frame *f
 {
 	if (begins_with(frame->function, "at::_ops::"))
 		return true;
-	for (size_t i = 0; i < thread->profile->probes_count; i++) {
+	FOR_EACH (probe, thread->profile->probes) {
 		const struct profile_function *function =
-			profile_function(thread->profile, thread->profile->probes[i].function);
+			profile_function(thread->profile, probe->function);
+		bool has_calls = false;
 
-		if (function && !strcmp(function->name, frame->function) &&
-		    !has_calls(thread->process, function->id))
+		if (!function || strcmp(function->name, frame->function) != 0)
+			continue;
+		FOR_EACH (row, thread->process->rows)
+			has_calls |= row->function == function->id;
+		if (!has_calls)
 			return true;
 	}
 	return false;
 }
 
-/* Samples of one code. */
-static void add_code(struct operator_line *line, const struct thread *thread,
-		     const struct operator_sample *samples, size_t count)
-{
-	uint64_t ns = 0, hits = 0;
-	bool loop;
-
-	for (size_t i = 0; i < count; i++) {
-		ns += samples[i].ns;
-		hits += samples[i].count;
-	}
-	loop = hits >= LOOP_SAMPLES && (double)ns >= LOOP_SHARE * (double)line->operators_ns &&
-	       !is_probed(thread, samples->innermost);
-	for (size_t i = 0; i < count; i++) {
-		if (!loop && !samples[i].kernel)
-			continue;
-		line->kernels_ns += samples[i].ns;
-		line->copies_ns += samples[i].copy ? samples[i].ns : 0;
-	}
-}
-
-/* Samples of one line, ordered by their code. */
+/* Sums samples of one line, ordered by their code. */
 static struct operator_line sum_line(const struct thread *thread,
 				     const struct operator_sample *samples, size_t count)
 {
@@ -259,31 +212,32 @@ static struct operator_line sum_line(const struct thread *thread,
 		line.calls_ns += samples[i].calls ? samples[i].ns : 0;
 	}
 	for (size_t from = 0, to = 0; from < count; from = to) {
-		while (to < count && samples[to].code == samples[from].code)
-			to++;
-		if (samples[from].code)
-			add_code(&line, thread, &samples[from], to - from);
+		uint64_t ns = 0, hits = 0;
+		bool is_loop;
+
+		for (; to < count && samples[to].code == samples[from].code; to++) {
+			ns += samples[to].ns;
+			hits += samples[to].count;
+		}
+		if (!samples[from].code)
+			continue;
+		is_loop = hits >= LOOP_SAMPLES &&
+			  (double)ns >= LOOP_SHARE * (double)line.operators_ns &&
+			  !is_probed(thread, samples[from].innermost);
+		for (size_t i = from; i < to; i++) {
+			bool is_kernel = is_loop || samples[i].kernel;
+
+			line.kernels_ns += is_kernel ? samples[i].ns : 0;
+			line.copies_ns += is_kernel && samples[i].copy ? samples[i].ns : 0;
+		}
 	}
 	return line;
 }
 
-ORDER(by_ns, struct operator_line, DESCENDING(a->ns, b->ns))
+ORDER(by_line_and_code, struct operator_sample, ASCENDING(a->line, b->line),
+      ASCENDING(a->code, b->code))
 
-static int sum_lines(struct operator_lines *lines, const struct thread *thread,
-		     const struct operator_sample *samples, size_t count)
-{
-	for (size_t from = 0, to = 0; from < count; from = to) {
-		while (to < count && samples[to].line == samples[from].line)
-			to++;
-		if (grow_array(&lines->list, &lines->capacity, lines->count + 1,
-			       sizeof(*lines->list)))
-			return -ENOMEM;
-		lines->list[lines->count++] = sum_line(thread, &samples[from], to - from);
-	}
-	if (lines->count)
-		qsort(lines->list, lines->count, sizeof(*lines->list), by_ns);
-	return 0;
-}
+ORDER(by_ns, struct operator_line, DESCENDING(a->ns, b->ns))
 
 int operator_lines_find(struct operator_lines *lines, const struct profile *profile,
 			const struct profile_process *process, uint32_t tid)
@@ -294,11 +248,16 @@ int operator_lines_find(struct operator_lines *lines, const struct profile *prof
 	int err = samples ? thread_pool_find(&thread.pool, process, tid) : -ENOMEM;
 
 	*lines = (struct operator_lines){0};
-	if (!err) {
-		count = list_samples(samples, &thread);
+	count = err ? 0 : list_samples(samples, &thread);
+	if (count)
 		qsort(samples, count, sizeof(*samples), by_line_and_code);
-		err = sum_lines(lines, &thread, samples, count);
+	for (size_t from = 0, to = 0; from < count && !err; from = to) {
+		while (to < count && samples[to].line == samples[from].line)
+			to++;
+		err = LIST_ADD_TO(lines, sum_line(&thread, &samples[from], to - from));
 	}
+	if (lines->count)
+		qsort(lines->list, lines->count, sizeof(*lines->list), by_ns);
 	free(samples);
 	return err;
 }
@@ -327,36 +286,6 @@ void operator_lines_clear(struct operator_lines *lines)
 	*lines = (struct operator_lines){0};
 }
 
-/* The outermost operator; of other frameworks the outermost function. NULL: it has no name. */
-static const char *operator_of(const struct profile_stack *stack)
-{
-	const char *name = NULL;
-
-	for (size_t i = stack_innermost_python(stack); i-- > 0;) {
-		const struct profile_frame *frame = stack->frames[i];
-
-		if (begins_with(frame->function, "at::_ops::") ||
-		    strstr(frame->function, "THPVariable_"))
-			return frame_label(frame);
-		if (!name && is_framework(frame) && !is_torch(frame) && is_named(frame))
-			name = frame_label(frame);
-	}
-	return name;
-}
-
-static void names_add(struct operator_names *names, const char *name, uint64_t ns)
-{
-	names->ns += ns;
-	for (size_t i = 0; i < names->count; i++) {
-		if (strcmp(names->list[i].name, name) != 0)
-			continue;
-		names->list[i].ns += ns;
-		return;
-	}
-	if (names->count < OPERATOR_NAMES)
-		names->list[names->count++] = (struct operator_name){name, ns};
-}
-
 ORDER(by_name_ns, struct operator_name, DESCENDING(a->ns, b->ns))
 
 /* name_of: of a sample; NULL: it does not count. */
@@ -374,21 +303,43 @@ static int find_names(struct operator_names *names, const struct profile_process
 		const struct profile_frame *frame = line_of(sample, tid);
 		const char *name;
 
+		size_t at = 0;
+
 		if (!frame || hash_line(frame) != hash_line(line))
 			continue;
 		name = name_of(&pool, sample);
-		if (name)
-			names_add(names, name, activity_judged_ns(sample));
+		if (!name)
+			continue;
+		names->ns += activity_judged_ns(sample);
+		while (at < names->count && strcmp(names->list[at].name, name) != 0)
+			at++;
+		if (at == OPERATOR_NAMES)
+			continue;
+		names->count += at == names->count;
+		names->list[at].name = name;
+		names->list[at].ns += activity_judged_ns(sample);
 	}
 	qsort(names->list, names->count, sizeof(*names->list), by_name_ns);
 	return err;
 }
 
+/* The outermost operator; of other frameworks the outermost function. NULL: it has no name. */
 static const char *operator_name(const struct thread_pool *pool,
 				 const struct profile_activity *sample)
 {
+	const char *name = NULL;
+
 	(void)pool;
-	return operator_of(sample->stack);
+	for (size_t i = stack_innermost_python(sample->stack); i-- > 0;) {
+		const struct profile_frame *frame = sample->stack->frames[i];
+
+		if (begins_with(frame->function, "at::_ops::") ||
+		    strstr(frame->function, "THPVariable_"))
+			return frame_label(frame);
+		if (!name && is_framework(frame) && !is_torch(frame) && is_named(frame))
+			name = frame_label(frame);
+	}
+	return name;
 }
 
 static const char *copying_operator(const struct thread_pool *pool,
@@ -413,66 +364,31 @@ int operator_copies_find(struct operator_names *names, const struct profile_proc
 
 #define DISPATCH "at::_ops::"
 
-/* "at::_ops::mul_Tensor::redispatch" has no label: use the label of the call around it. */
-static void name_dispatched(const struct profile_stack *stack, size_t at, size_t native, char *name,
-			    size_t size)
+/* Writes the innermost operator of PyTorch in which a thread is. False: it is in none. */
+static bool name_operator(const struct profile_stack *stack, char *name, size_t size)
 {
-	const char *call = stack->frames[at]->function;
-	size_t length = strcspn(call + strlen(DISPATCH), ":") + strlen(DISPATCH);
+	size_t native = stack ? stack_innermost_python(stack) : 0, at = 0, length;
+	const char *call;
 
-	for (size_t i = at; i < native; i++) {
-		const struct profile_frame *frame = stack->frames[i];
+	while (at < native && !begins_with(stack->frames[at]->function, DISPATCH))
+		at++;
+	if (at == native)
+		return false;
+	call = stack->frames[at]->function;
+	length = strcspn(call + strlen(DISPATCH), ":");
+	/* "at::_ops::mul_Tensor::redispatch" has no label: use the label of the call around it */
+	for (; at < native; at++) {
+		const struct profile_frame *frame = stack->frames[at];
 
-		if (strncmp(frame->function, call, length) != 0 ||
+		if (strncmp(frame->function, call, strlen(DISPATCH) + length) != 0 ||
 		    !begins_with(frame_label(frame), "aten::"))
 			continue;
 		/* without the overload of "aten::add.Tensor" */
 		snprintf(name, size, "%.*s", (int)strcspn(frame->label, "."), frame->label);
-		return;
-	}
-	snprintf(name, size, "aten::%.*s", (int)(length - strlen(DISPATCH)),
-		 call + strlen(DISPATCH));
-}
-
-/* The innermost operator of PyTorch in which a thread is. False: in none. */
-static bool name_operator(const struct profile_stack *stack, char *name, size_t size)
-{
-	size_t native = stack ? stack_innermost_python(stack) : 0;
-
-	for (size_t i = 0; i < native; i++) {
-		if (!begins_with(stack->frames[i]->function, DISPATCH))
-			continue;
-		name_dispatched(stack, i, native, name, size);
 		return true;
 	}
-	return false;
-}
-
-/* Has the innermost traced call that time? */
-static bool is_explained(const struct contexts *contexts, const struct profile_activity *sample)
-{
-	const struct profile_context *context = context_of(contexts, sample->context);
-	const struct profile_function *function =
-		context ? profile_function(contexts->profile, context->function) : NULL;
-
-	return context_is_call(contexts, sample->context) &&
-	       !(function && remedy_of_name(function) == REMEDY_AUTOGRAD);
-}
-
-static void add_operator(struct sampled_operators *operators, const char *name,
-			 const struct profile_activity *sample)
-{
-	size_t i = 0;
-
-	while (i < operators->count && strcmp(operators->list[i].name, name) != 0)
-		i++;
-	if (i == SAMPLED_OPERATORS_MAX)
-		return;
-	if (i == operators->count)
-		snprintf(operators->list[operators->count++].name, sizeof(operators->list[i].name),
-			 "%s", name);
-	operators->list[i].ns += sample->ns;
-	operators->list[i].count += sample->count;
+	snprintf(name, size, "aten::%.*s", (int)length, call + strlen(DISPATCH));
+	return true;
 }
 
 ORDER(by_operator_ns, struct sampled_operator, DESCENDING(a->ns, b->ns), strcmp(a->name, b->name))
@@ -486,11 +402,26 @@ int sampled_operators_find(struct sampled_operators *operators, const struct pro
 	*operators = (struct sampled_operators){0};
 	for (size_t i = 0; i < process->samples.count && !err; i++) {
 		const struct profile_activity *sample = &process->samples.list[i];
+		const struct profile_context *context = context_of(&contexts, sample->context);
+		const struct profile_function *function =
+			context ? profile_function(profile, context->function) : NULL;
+		/* the innermost traced call has that time */
+		bool is_explained = context_is_call(&contexts, sample->context) &&
+				    !(function && remedy_of_name(function) == REMEDY_AUTOGRAD);
 		char name[sizeof(operators->list->name)];
+		size_t at = 0;
 
-		if (sample->state == PERFX_SAMPLE_ON_CPU && !is_explained(&contexts, sample) &&
-		    name_operator(sample->stack, name, sizeof(name)))
-			add_operator(operators, name, sample);
+		if (sample->state != PERFX_SAMPLE_ON_CPU || is_explained ||
+		    !name_operator(sample->stack, name, sizeof(name)))
+			continue;
+		while (at < operators->count && strcmp(operators->list[at].name, name) != 0)
+			at++;
+		if (at == SAMPLED_OPERATORS_MAX)
+			continue;
+		operators->count += at == operators->count;
+		strcpy(operators->list[at].name, name);
+		operators->list[at].ns += sample->ns;
+		operators->list[at].count += sample->count;
 	}
 	contexts_clear(&contexts);
 	qsort(operators->list, operators->count, sizeof(*operators->list), by_operator_ns);

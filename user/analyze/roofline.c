@@ -4,35 +4,7 @@
 #include "analyze/rules_ctx.h"
 #include "base/units.h"
 
-/* Complex arithmetic is real arithmetic. 16-bit types and TF32 are computed as f32 by CPUs that
- * have no unit for them, and where they have one its peak is known. */
-static enum perfx_dtype stand_in(enum perfx_dtype dtype)
-{
-	switch (dtype) {
-	case PERFX_DTYPE_F16:
-	case PERFX_DTYPE_BF16:
-	case PERFX_DTYPE_F8:
-	case PERFX_DTYPE_TF32:
-	case PERFX_DTYPE_C64:
-		return PERFX_DTYPE_F32;
-	case PERFX_DTYPE_C128:
-		return PERFX_DTYPE_F64;
-	case PERFX_DTYPE_UNKNOWN:
-	case PERFX_DTYPE_F64:
-	case PERFX_DTYPE_F32:
-	case PERFX_DTYPE_INTEGER:
-		break;
-	}
-	return dtype;
-}
-
-/* The value of a peak's record: operations of a type, or (UNKNOWN) bytes; 0: not in the record. */
-static double value_of(const struct perfx_peak *peak, enum perfx_dtype dtype)
-{
-	if (dtype == PERFX_DTYPE_UNKNOWN)
-		return (double)peak->bytes_per_s;
-	return peak->dtype == dtype ? (double)peak->flops_per_s : 0;
-}
+#include <math.h>
 
 struct level {
 	double threads, value;
@@ -56,7 +28,11 @@ static double at_cores(const struct profile *profile, enum perfx_dtype dtype, do
 	struct level below = {0}, above = {0};
 
 	FOR_EACH (peak, profile->peaks) {
-		double value = value_of(peak, dtype), threads = peak->threads;
+		/* operations of the type, or bytes (UNKNOWN) */
+		double value = dtype == PERFX_DTYPE_UNKNOWN ? (double)peak->bytes_per_s
+			       : peak->dtype == dtype	    ? (double)peak->flops_per_s
+							    : 0;
+		double threads = peak->threads;
 
 		if (value <= 0 || !peak->threads)
 			continue;
@@ -75,31 +51,23 @@ static double most_threads(const struct profile *profile)
 {
 	double most = 0;
 
-	for (size_t i = 0; i < profile->peaks_count; i++) {
-		if (profile->peaks[i].threads > most)
-			most = profile->peaks[i].threads;
-	}
+	FOR_EACH (peak, profile->peaks)
+		most = fmax(most, peak->threads);
 	return most;
 }
 
-/* The user's value takes precedence, and is then one of the two. */
-static bool is_estimated(const struct profile *profile, enum perfx_dtype dtype)
-{
-	bool estimated = false;
-
-	FOR_EACH (peak, profile->peaks) {
-		if (peak->dtype != dtype || !peak->flops_per_s)
-			continue;
-		if (peak->origin == PERFX_PEAK_GIVEN)
-			return false;
-		estimated = estimated || peak->origin == PERFX_PEAK_ESTIMATED;
-	}
-	return estimated;
-}
+/* Complex arithmetic is real arithmetic. 16-bit types and TF32 are computed as f32 by CPUs that
+ * have no unit for them, and where they have one its peak is known. */
+static const enum perfx_dtype stand_ins[PERFX_DTYPES] = {
+	[PERFX_DTYPE_F16] = PERFX_DTYPE_F32, [PERFX_DTYPE_BF16] = PERFX_DTYPE_F32,
+	[PERFX_DTYPE_F8] = PERFX_DTYPE_F32,  [PERFX_DTYPE_TF32] = PERFX_DTYPE_F32,
+	[PERFX_DTYPE_C64] = PERFX_DTYPE_F32, [PERFX_DTYPE_C128] = PERFX_DTYPE_F64,
+};
 
 struct roof roofline_roof(const struct profile *profile, enum perfx_dtype dtype, double cores)
 {
 	struct roof roof = {.dtype = dtype, .cores = cores};
+	bool estimated = false, given = false;
 
 	if (cores <= 0)
 		return roof;
@@ -108,10 +76,18 @@ struct roof roofline_roof(const struct profile *profile, enum perfx_dtype dtype,
 		return roof;
 	roof.flops_per_s = at_cores(profile, dtype, cores);
 	if (roof.flops_per_s <= 0) {
-		roof.dtype = stand_in(dtype);
+		if (dtype < PERFX_DTYPES && stand_ins[dtype])
+			roof.dtype = stand_ins[dtype];
 		roof.flops_per_s = at_cores(profile, roof.dtype, cores);
 	}
-	roof.estimated = is_estimated(profile, roof.dtype);
+	/* the user's value takes precedence, and is then one of the two */
+	FOR_EACH (peak, profile->peaks) {
+		bool is_of_type = peak->dtype == roof.dtype && peak->flops_per_s;
+
+		given |= is_of_type && peak->origin == PERFX_PEAK_GIVEN;
+		estimated |= is_of_type && peak->origin == PERFX_PEAK_ESTIMATED;
+	}
+	roof.estimated = estimated && !given;
 	return roof;
 }
 
@@ -154,27 +130,10 @@ enum perfx_dtype roofline_dtype(const struct profile_process *process)
 {
 	const struct profile_compute *compute = &process->compute;
 
-	for (size_t i = 0; i < compute->dtypes_count; i++) {
-		if (compute->dtypes[i].dtype != PERFX_DTYPE_UNKNOWN)
-			return compute->dtypes[i].dtype;
-	}
+	FOR_EACH (row, compute->dtypes)
+		if (row->dtype != PERFX_DTYPE_UNKNOWN)
+			return row->dtype;
 	return PERFX_DTYPE_UNKNOWN;
-}
-
-static void classify(struct roofline *line)
-{
-	double by_memory = line->intensity * line->roof.bytes_per_s;
-	double by_compute = line->roof.flops_per_s;
-
-	if (by_compute <= 0 || by_memory <= 0)
-		return;
-	line->attainable_flops_per_s = by_memory < by_compute ? by_memory : by_compute;
-	if (line->flops_per_s < 0)
-		return;
-	if (line->flops_per_s < ROOFLINE_OVERHEAD_SHARE * line->attainable_flops_per_s)
-		line->bound = ROOFLINE_OVERHEAD;
-	else
-		line->bound = by_memory < by_compute ? ROOFLINE_MEMORY : ROOFLINE_COMPUTE;
 }
 
 /* ns: 0 when it is not known. */
@@ -182,6 +141,7 @@ static struct roofline line_of(const struct profile *profile, const struct profi
 			       uint64_t ns, enum perfx_dtype dtype, double cores)
 {
 	struct roofline line = {.dtype = dtype, .flops_per_s = -1, .intensity = -1};
+	double by_memory, by_compute;
 
 	if (!cost->flops)
 		return line;
@@ -190,18 +150,18 @@ static struct roofline line_of(const struct profile *profile, const struct profi
 	if (cost->bytes)
 		line.intensity = (double)cost->flops / (double)cost->bytes;
 	line.roof = roofline_roof(profile, dtype, cores);
-	classify(&line);
+	by_memory = line.intensity * line.roof.bytes_per_s;
+	by_compute = line.roof.flops_per_s;
+	if (by_compute <= 0 || by_memory <= 0)
+		return line;
+	line.attainable_flops_per_s = fmin(by_memory, by_compute);
+	if (line.flops_per_s < 0)
+		return line;
+	if (line.flops_per_s < ROOFLINE_OVERHEAD_SHARE * line.attainable_flops_per_s)
+		line.bound = ROOFLINE_OVERHEAD;
+	else
+		line.bound = by_memory < by_compute ? ROOFLINE_MEMORY : ROOFLINE_COMPUTE;
 	return line;
-}
-
-/* A jitted function's time is that of its dispatch: what it computes is done elsewhere. So is what
- * kernels compute that a function launches. */
-static bool is_submitted(const struct profile *profile, const struct profile_row *row)
-{
-	const struct profile_function *function = profile_function(profile, row->function);
-
-	return profile_row_on_gpu(row) || row->inclusive.submitted_count ||
-	       (function && function->source == PERFX_SOURCE_JAX);
 }
 
 /* Another type's peak says nothing: there may be a unit for this one that was not measured. */
@@ -229,7 +189,13 @@ struct roofline roofline_of_row(const struct profile *profile,
 	struct roofline line = line_of(profile, &row->inclusive, timed ? row->computing_ns : 0,
 				       dtype, roofline_cores(profile, process));
 
-	if (line.flops_per_s >= 0 && is_submitted(profile, row))
+	const struct profile_function *function = profile_function(profile, row->function);
+	/* a jitted function's time is that of its dispatch, and what it computes is done elsewhere;
+	 * so is the work of kernels that a function launches */
+	bool is_submitted = profile_row_on_gpu(row) || row->inclusive.submitted_count ||
+			    (function && function->source == PERFX_SOURCE_JAX);
+
+	if (line.flops_per_s >= 0 && is_submitted)
 		withhold(&line, ROOFLINE_SUBMITTED);
 	else if (is_above_peak(profile, &line))
 		withhold(&line, ROOFLINE_ABOVE_PEAK);
@@ -307,30 +273,19 @@ double roofline_attributed(const struct profile_compute *compute)
 
 const char *roofline_class_name(enum roofline_class bound)
 {
-	switch (bound) {
-	case ROOFLINE_COMPUTE:
-		return "compute";
-	case ROOFLINE_MEMORY:
-		return "memory";
-	case ROOFLINE_OVERHEAD:
-		return "overhead";
-	case ROOFLINE_UNKNOWN:
-		break;
-	}
-	return NULL;
+	static const char *const names[] = {[ROOFLINE_COMPUTE] = "compute",
+					    [ROOFLINE_MEMORY] = "memory",
+					    [ROOFLINE_OVERHEAD] = "overhead"};
+
+	return names[bound];
 }
 
 const char *roofline_withheld_name(enum roofline_withheld withheld)
 {
-	switch (withheld) {
-	case ROOFLINE_SUBMITTED:
-		return "submitted";
-	case ROOFLINE_ABOVE_PEAK:
-		return "above_peak";
-	case ROOFLINE_RATED:
-		break;
-	}
-	return NULL;
+	static const char *const names[] = {
+		[ROOFLINE_SUBMITTED] = "submitted", [ROOFLINE_ABOVE_PEAK] = "above_peak"};
+
+	return names[withheld];
 }
 
 /* -1: none counts them. */
@@ -380,15 +335,6 @@ double perf_share(const struct profile_process_counters *perf)
 		       : 1;
 }
 
-/* Calls from overflow sums have no type. */
-static uint64_t unrecorded_flops(const struct profile_compute *compute)
-{
-	for (size_t i = 0; i < compute->dtypes_count; i++)
-		if (compute->dtypes[i].dtype == PERFX_DTYPE_UNKNOWN)
-			return compute->dtypes[i].flops;
-	return 0;
-}
-
 /* Figures of steps are hidden once dropped records exceed this share of all counted operations. */
 #define DROPPED_MOST 0.001
 
@@ -434,74 +380,49 @@ static void add_unmeasured(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
-/* Steps end with the probes of the function that ends them. */
-static void add_last_end(struct text *text, const struct profile *profile,
-			 const struct profile_steps *steps)
-{
-	if (!steps->ended_ns)
-		return;
-	text_printf(text, "Steps are counted until %s: the overhead budget stopped tracing ",
-		    as_ns(profile_since_start(profile, steps->ended_ns)));
-	add_function_name(text, profile, steps->ended_with);
-	text_add(text, " then.");
-}
-
-/* Does the process call a library whose users ask for steps? */
-static bool calls_operations(const struct profile *profile, const struct profile_process *process)
-{
-	static const bool asked[PERFX_SOURCES] = {
-		[PERFX_SOURCE_TORCH] = true, [PERFX_SOURCE_JAX] = true,	 [PERFX_SOURCE_XLA] = true,
-		[PERFX_SOURCE_TF] = true,    [PERFX_SOURCE_BLAS] = true,
-	};
-
-	for (size_t i = 0; i < process->rows_count; i++) {
-		const struct profile_function *function =
-			profile_function(profile, process->rows[i].function);
-
-		if (function && asked[function->source])
-			return true;
-	}
-	return false;
-}
-
 /* docs/reading-a-report.md lists all that can end a step. */
 #define NAME_STEPS "--step-range NAME says which range or function ends a step."
-
-static void add_no_steps(struct text *text, const struct profile *profile,
-			 const struct profile_process *process)
-{
-	const struct profile_steps *steps = &process->steps;
-
-	if (steps->ended_ns) {
-		text_printf(text, "Steps are not known: at %s the overhead budget stopped tracing ",
-			    as_ns(profile_since_start(profile, steps->ended_ns)));
-		add_function_name(text, profile, steps->ended_with);
-		text_add(text, ", whose calls show them. A higher --max-overhead keeps it.");
-	} else if (steps->repeating_threads) {
-		text_printf(text, "Steps are not known: %u threads repeat ",
-			    steps->repeating_threads);
-		add_function_name(text, profile, steps->repeated);
-		text_add(text, ", each for itself.");
-	} else if (calls_operations(profile, process) && !profile_parent(profile, process)) {
-		text_add(text, "Steps are not known: no range marks them, and no sequence of "
-			       "traced calls repeats itself evenly. " NAME_STEPS);
-	}
-}
 
 void steps_add_why(struct text *text, const struct profile *profile,
 		   const struct profile_process *process)
 {
+	/* libraries whose users ask for steps */
+	static const bool has_steps[PERFX_SOURCES] = {
+		[PERFX_SOURCE_TORCH] = true, [PERFX_SOURCE_JAX] = true,	 [PERFX_SOURCE_XLA] = true,
+		[PERFX_SOURCE_TF] = true,    [PERFX_SOURCE_BLAS] = true,
+	};
 	const struct profile_steps *steps = &process->steps;
+	bool calls_operations = false;
 
-	if (!steps->ends_count) {
-		add_no_steps(text, profile, process);
-		return;
+	FOR_EACH (row, process->rows) {
+		const struct profile_function *function = profile_function(profile, row->function);
+
+		calls_operations |= function && has_steps[function->source];
 	}
-	if (!steps->count) {
+	if (steps->ends_count && !steps->count) {
 		text_add(text, "No step was whole: the recording began within the first one.");
-		return;
+	} else if (steps->ended_ns) {
+		/* steps end with the probes of the function that ends them */
+		text_printf(text, "Steps are %s %s%s the overhead budget stopped tracing ",
+			    steps->ends_count ? "counted until" : "not known: at",
+			    as_ns(profile_since_start(profile, steps->ended_ns)),
+			    steps->ends_count ? ":" : "");
+		add_function_name(text, profile, steps->ended_with);
+		text_add(text,
+			 steps->ends_count
+				 ? " then."
+				 : ", whose calls show them. A higher --max-overhead keeps it.");
+	} else if (!steps->ends_count && steps->repeating_threads) {
+		text_printf(text, "Steps are not known: %u threads repeat ",
+			    steps->repeating_threads);
+		add_function_name(text, profile, steps->repeated);
+		text_add(text, ", each for itself.");
+	} else if (!steps->ends_count && calls_operations && !profile_parent(profile, process)) {
+		text_add(text, "Steps are not known: no range marks them, and no sequence of "
+			       "traced calls repeats itself evenly. " NAME_STEPS);
 	}
-	add_last_end(text, profile, steps);
+	if (!steps->count)
+		return;
 	add_unmeasured(text, profile, steps, steps->divided.count, steps->times_until_ns, false);
 	/* steps whose FLOPs are not known for other reasons are no basis for a figure */
 	if (process->compute.measured &&
@@ -529,7 +450,10 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
 	const struct profile_step_cost *cost = &process->steps.cost;
 	struct step_rates rates = {.flops = -1, .flops_per_s = -1, .thread_share = -1, .mfu = -1};
 
-	rates.unrecorded_flops = unrecorded_flops(&process->compute);
+	/* calls from overflow sums have no type */
+	FOR_EACH (row, process->compute.dtypes)
+		if (row->dtype == PERFX_DTYPE_UNKNOWN)
+			rates.unrecorded_flops = row->flops;
 	if (!cost->counted_count || !cost->steps_count ||
 	    (double)cost->unread_count > UNREAD_SHARE * (double)cost->counted_count ||
 	    !((double)rates.unrecorded_flops <= DROPPED_MOST * (double)process->compute.cost.flops))

@@ -38,23 +38,16 @@ static void add_cpu(struct text *text, const struct profile_process *p)
 	add_cpu_use(text, p);
 }
 
-/* The domain whose allocations were traced, of several the one with the most bytes. */
-static const struct profile_memory *main_memory(const struct profile_process *p)
-{
-	const struct profile_memory *most = NULL;
-
-	FOR_EACH (memory, p->memory)
-		if (memory->allocs.value &&
-		    (!most || memory->allocated_bytes.value > most->allocated_bytes.value))
-			most = memory;
-	return most;
-}
-
 /* Only memory was traced, by request or because nothing else is known. */
 static bool say_memory(struct text *text, const struct profile_process *p)
 {
-	const struct profile_memory *memory = main_memory(p);
+	const struct profile_memory *memory = NULL;
 
+	/* of several domains the one with the most bytes */
+	FOR_EACH (domain, p->memory)
+		if (domain->allocs.value &&
+		    (!memory || domain->allocated_bytes.value > memory->allocated_bytes.value))
+			memory = domain;
 	if (!memory)
 		return false;
 	add_process_name(text, p);
@@ -121,42 +114,25 @@ static void add_native_share(struct text *text, const struct process_account *ac
 	add_native(text, native.frame);
 }
 
-/* The program's own line that calls what another thread runs for it. NULL: none was seen. */
-static const struct profile_frame *line_into(const struct process_account *account,
-					     const struct profile_frame *native)
-{
-	struct lines lines = {0};
-
-	FOR_EACH (place, account->places)
-		if (place->own && place->native && location_is_own_python(place->own) &&
-		    frame_is_same_function(place->native, native))
-			lines_add(&lines, place->own, place->ns);
-	return lines_lead(&lines).frame;
-}
-
-/* Where others wait for what runs at the hottest place: the main thread, the parent. NULL: none. */
-static const struct profile_frame *outer_line(const struct process_account *account,
-					      const struct hottest *hottest)
-{
-	const struct profile_frame *line = account->leads[ACCOUNT_JOIN];
-
-	if (account->job_line)
-		return account->job_line;
-	if (hottest->tid)
-		return NULL;
-	if (account->joins && line && location_is_own_python(line))
-		return line;
-	return line_into(account, hottest->place.frame) ?: account->main_line;
-}
-
-/* ", for fit (train.py:8)": where what runs is no line of the program. */
+/* ", for fit (train.py:8)": where others, the main thread or the parent, wait for what runs at the
+ * hottest place, if that is no line of the program. */
 static void add_outer_line(struct text *text, const struct process_account *account,
 			   const struct hottest *hottest)
 {
-	const struct profile_frame *line = outer_line(account, hottest);
+	const struct profile_frame *join = account->leads[ACCOUNT_JOIN], *line = account->job_line;
+	struct lines callers = {0};
 
-	if (!line || location_is_own_python(hottest->place.frame))
+	if (location_is_own_python(hottest->place.frame))
 		return;
+	if (!line && !hottest->tid && account->joins && join && location_is_own_python(join)) {
+		line = join;
+	} else if (!line && !hottest->tid) {
+		FOR_EACH (place, account->places)
+			if (place->own && place->native && location_is_own_python(place->own) &&
+			    frame_is_same_function(place->native, hottest->place.frame))
+				lines_add(&callers, place->own, place->ns);
+		line = lines_lead(&callers).frame ?: account->main_line;
+	}
 	location_after(text, ", for ", line);
 }
 
@@ -173,9 +149,9 @@ static bool is_too_brief(const struct hottest *hottest, const struct profile_pro
 
 static const struct profile_row *row_of(const struct profile_process *p, uint32_t function)
 {
-	for (size_t i = 0; i < p->rows_count; i++)
-		if (p->rows[i].function == function)
-			return &p->rows[i];
+	FOR_EACH (row, p->rows)
+		if (row->function == function)
+			return row;
 	return NULL;
 }
 
@@ -195,32 +171,6 @@ static void add_calls(struct text *text, const struct profile *profile,
 		add_ns(text, row->avg_ns);
 	}
 	text_add(text, ")");
-}
-
-/* "; its main thread spent 84.0 % of its CPU time in main (train.py:12), in xgboost Booster.update
- * (core.py:2391)" */
-static void add_hottest_of(struct text *text, const struct profile *profile,
-			   const struct profile_process *p, const struct process_account *account,
-			   const struct hottest *hottest)
-{
-	if (hottest->place.frame) {
-		text_add(text, "; ");
-		if (hottest->tid)
-			add_thread_name(text, p, hottest->tid);
-		else
-			text_add(text, "its threads");
-		text_add(text, " spent ");
-		add_percent(text, (double)hottest->place.ns / (double)hottest->all_ns);
-		text_printf(text, " of %s CPU time in ", hottest->tid ? "its" : "their");
-		add_hottest(text, hottest);
-		add_outer_line(text, account, hottest);
-		add_calls(text, profile, p, hottest);
-		add_polling(text, hottest);
-	}
-	if (account->threads_count > 1)
-		add_native_share(text, account, ACCOUNT_COMPUTING, hottest);
-	if (!hottest->polling.frame)
-		add_native_share(text, account, ACCOUNT_SPINNING, hottest);
 }
 
 /* The class of wait that takes most of the time of the thread that the verdict is about; COMPUTING:
@@ -254,11 +204,10 @@ static void add_main_wait(struct text *text, const struct profile_process *p,
 	else
 		add_thread_name(text, p, account->tid);
 	text_printf(text, " was %s", account_class_words(class));
-	if (account->tid != p->pid || !account->main_line ||
-	    (hottest->place.frame &&
-	     frame_is_same_function(hottest->place.frame, account->main_line)))
-		return;
-	location_after(text, ", mostly in ", account->main_line);
+	if (account->tid == p->pid && account->main_line &&
+	    !(hottest->place.frame &&
+	      frame_is_same_function(hottest->place.frame, account->main_line)))
+		location_after(text, ", mostly in ", account->main_line);
 }
 
 /* "; its child processes used 1.20 s of CPU time, burst (pid 43) most, in main (burst.c:3)" */
@@ -282,10 +231,19 @@ static void add_children(struct text *text, const struct profile *profile,
 	add_process_name(text, busiest);
 	text_add(text, " most");
 	hottest = hottest_of_process(&all->processes[busiest - profile->processes].account);
-	if (!hottest.place.frame)
-		return;
-	text_add(text, ", in ");
-	add_hottest(text, &hottest);
+	if (hottest.place.frame) {
+		text_add(text, ", in ");
+		add_hottest(text, &hottest);
+	}
+}
+
+/* Ten samples of a thread: less shows no problem, and rules none out. */
+#define JUDGED_NS 100000000u
+
+static void add_no_problem(struct text *text, const struct profile_process *p)
+{
+	text_add(text,
+		 profile_wall_ns(p) < JUDGED_NS ? "Too short to judge: " : "No problem found: ");
 }
 
 /* From this share of the CPU time on system calls are what a process runs. */
@@ -305,26 +263,35 @@ static void add_use(struct text *text, const struct profile_process *p)
 		    as_percent(fmin((double)p->cpu_system_ns / (double)p->cpu_ns, 1)));
 }
 
-/* Ten samples of a thread: less shows no problem, and rules none out. */
-#define JUDGED_NS 100000000u
-
-static void add_no_problem(struct text *text, const struct profile_process *p)
-{
-	text_add(text,
-		 profile_wall_ns(p) < JUDGED_NS ? "Too short to judge: " : "No problem found: ");
-}
-
-/* Where the time goes by samples, in whatever it runs. */
+/* Where the time goes by samples, in whatever it runs: "; its main thread spent 84.0 % of its CPU
+ * time in main (train.py:12), in xgboost Booster.update (core.py:2391)" */
 static void say_sampled(struct text *text, const struct profile *profile,
 			const struct analysis *all, const struct profile_process *p)
 {
 	const struct process_account *account = &all->processes[p - profile->processes].account;
 	struct hottest hottest = hottest_of_process(account);
+	bool names_place = !account->joins_children || !is_too_brief(&hottest, p);
 
 	add_no_problem(text, p);
 	add_use(text, p);
-	if (!account->joins_children || !is_too_brief(&hottest, p))
-		add_hottest_of(text, profile, p, account, &hottest);
+	if (names_place && hottest.place.frame) {
+		text_add(text, "; ");
+		if (hottest.tid)
+			add_thread_name(text, p, hottest.tid);
+		else
+			text_add(text, "its threads");
+		text_printf(text, " spent %s of %s CPU time in ",
+			    as_percent((double)hottest.place.ns / (double)hottest.all_ns),
+			    hottest.tid ? "its" : "their");
+		add_hottest(text, &hottest);
+		add_outer_line(text, account, &hottest);
+		add_calls(text, profile, p, &hottest);
+		add_polling(text, &hottest);
+	}
+	if (names_place && account->threads_count > 1)
+		add_native_share(text, account, ACCOUNT_COMPUTING, &hottest);
+	if (names_place && !hottest.polling.frame)
+		add_native_share(text, account, ACCOUNT_SPINNING, &hottest);
 	add_main_wait(text, p, account, &hottest);
 	if (account->joins_children)
 		add_children(text, profile, all, p);
@@ -361,21 +328,6 @@ static void say_dominating(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
-/* Neither samples nor a function worth naming. */
-static void say_use(struct text *text, const struct profile *profile,
-		    const struct profile_process *p)
-{
-	add_no_problem(text, p);
-	add_use(text, p);
-	if (p->rows_count) {
-		text_add(text, "; of the traced functions ");
-		add_function_name(text, profile, p->rows[0].function);
-		text_add(text, " took most, ");
-		add_wall_share(text, wall_share(p, p->rows[0].self_ns));
-	}
-	text_add(text, ".");
-}
-
 static void add_death(struct text *text, const struct profile *profile,
 		      const struct profile_process *p)
 {
@@ -393,20 +345,6 @@ static void add_death(struct text *text, const struct profile *profile,
 	else
 		text_printf(text, " It was killed by signal %d after ", WTERMSIG(p->status));
 	text_printf(text, "%s.", as_ns(profile_wall_ns(p)));
-}
-
-/* The fastest leak, if it is grave and not said already. */
-static void add_leak(struct text *text, const struct process_analysis *analysis,
-		     const struct finding *said)
-{
-	FOR_EACH (finding, analysis->findings) {
-		if (strcmp(finding->kind, LEAK_KIND) || finding->severity > FINDING_MEDIUM ||
-		    finding == said)
-			continue;
-		text_printf(text, " It seems to leak memory in %s: %s per hour.", finding->subject,
-			    as_bytes(u64_of(finding->weight * 3600)));
-		return;
-	}
 }
 
 /* " Its memory grows by 1.88 MiB/s, mostly in keep (leak.c:5).": it may be a leak, but an idle
@@ -480,9 +418,8 @@ static void add_hottest_sentence(struct text *text, const struct profile_process
 	bool joined = analysis->account.joins && hottest.place.frame &&
 		      !location_is_own_python(hottest.place.frame);
 
-	if (!hottest.place.frame || (names_hottest(text, finding, &hottest) && !joined))
-		return;
-	if (is_too_brief(&hottest, p))
+	if (!hottest.place.frame || is_too_brief(&hottest, p) ||
+	    (names_hottest(text, finding, &hottest) && !joined))
 		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
@@ -491,51 +428,8 @@ static void add_hottest_sentence(struct text *text, const struct profile_process
 	text_add(text, ".");
 }
 
-static void say_problem(struct text *text, const struct profile_process *p,
-			const struct process_analysis *analysis, const struct finding *finding)
-{
-	if (finding->headline[0])
-		text_printf(text, "%s.", finding->headline);
-	else
-		text_printf(text, "%s: %s: %s.", bottleneck_headline(finding->bottleneck),
-			    finding->subject, finding->evidence);
-	add_hottest_sentence(text, p, analysis, finding);
-}
-
 /* A process that computes for less than this share of the time does something else. */
 #define HEALTHY_COMPUTE 0.50
-
-/* By samples where there are some: calls that take long may only wait. */
-static const struct profile_row *most_of(const struct profile *profile,
-					 const struct profile_process *p,
-					 const struct process_account *account)
-{
-	const struct profile_row *most = row_of(p, hottest_function(account));
-
-	for (size_t i = 0; i < p->rows_count && !most; i++) {
-		const struct profile_function *function =
-			profile_function(profile, p->rows[i].function);
-
-		if (function && !function_is_marker(function))
-			most = &p->rows[i];
-	}
-	return most;
-}
-
-/* ", most of it in at::_ops::mm::call (63.4 % of the wall time)" */
-static void add_most(struct text *text, const struct profile *profile,
-		     const struct profile_process *p, const struct process_account *account)
-{
-	const struct profile_row *row = most_of(profile, p, account);
-
-	if (!row)
-		return;
-	text_add(text, ", most of it in ");
-	add_function_name(text, profile, row->function);
-	text_add(text, " (");
-	add_timed_share(text, profile, p, row->function, row->self_ns);
-	text_add(text, ")");
-}
 
 /* The calls whose operations are counted take at least this share of what computes, or their rate
  * is not that of the whole. */
@@ -597,6 +491,7 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 	const struct step_time *time = &analysis->time;
 	double computing = time->known ? time->ns[TIME_COMPUTE] / time->unit_ns : 0;
 	struct hottest own = hottest_of(&analysis->account, analysis->account.tid);
+	const struct profile_row *most;
 
 	if (computing < HEALTHY_COMPUTE || !p->compute.measured)
 		return false;
@@ -606,7 +501,21 @@ static bool say_healthy(struct text *text, const struct profile *profile,
 		text_printf(text, " of each %s step computes", as_ns(p->steps.avg_ns));
 	else
 		text_add(text, " of the time computes");
-	add_most(text, profile, p, &analysis->account);
+	/* by samples where there are some: calls that take long may only wait */
+	most = row_of(p, hottest_function(&analysis->account));
+	for (size_t i = 0; i < p->rows_count && !most; i++) {
+		const struct profile_function *function =
+			profile_function(profile, p->rows[i].function);
+
+		most = function && !function_is_marker(function) ? &p->rows[i] : NULL;
+	}
+	if (most) {
+		text_add(text, ", most of it in ");
+		add_function_name(text, profile, most->function);
+		text_add(text, " (");
+		add_timed_share(text, profile, p, most->function, most->self_ns);
+		text_add(text, ")");
+	}
 	if (own.place.frame && own.place.frame->language == PERFX_LANGUAGE_PYTHON)
 		location_after(text, ", called from ", own.place.frame);
 	add_roof(text, profile, p, computing);
@@ -636,8 +545,17 @@ static bool say_where(struct text *text, const struct profile *profile, const st
 			    as_ns(profile_wall_ns(p)));
 	} else if (p->rows_count && wall_share(p, p->rows[0].self_ns) >= VERDICT_SHARE)
 		say_dominating(text, profile, p);
-	else if (p->rows_count || !say_memory(text, p))
-		say_use(text, profile, p);
+	else if (p->rows_count || !say_memory(text, p)) {
+		add_no_problem(text, p);
+		add_use(text, p);
+		if (p->rows_count) {
+			text_add(text, "; of the traced functions ");
+			add_function_name(text, profile, p->rows[0].function);
+			text_add(text, " took most, ");
+			add_wall_share(text, wall_share(p, p->rows[0].self_ns));
+		}
+		text_add(text, ".");
+	}
 	return false;
 }
 
@@ -658,10 +576,17 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 				 : "Nothing was traced: the capture contains no process.");
 		return text_take(&text);
 	}
-	if (all->first)
-		say_problem(&text, p, analysis, all->first);
-	else
+	if (all->first) {
+		if (all->first->headline[0])
+			text_printf(&text, "%s.", all->first->headline);
+		else
+			text_printf(&text, "%s: %s: %s.",
+				    bottleneck_headline(all->first->bottleneck),
+				    all->first->subject, all->first->evidence);
+		add_hottest_sentence(&text, p, analysis, all->first);
+	} else {
 		says_gpu = say_where(&text, profile, all, p, thresholds);
+	}
 	if (!says_gpu && p->gpu.launches_count && gpu_busy_share(p) >= 0) {
 		text_add(&text, " Meanwhile ");
 		add_gpu_busy(&text, p);
@@ -673,50 +598,18 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 	/* samples show what it did, traced late or not */
 	if (profile->calls_count == 0 && !account_is_known(&analysis->account))
 		add_late(&text, profile);
-	add_leak(&text, analysis, all->first);
+	/* the fastest leak, if it is grave and not said already */
+	FOR_EACH (finding, analysis->findings) {
+		if (strcmp(finding->kind, LEAK_KIND) || finding->severity > FINDING_MEDIUM ||
+		    finding == all->first)
+			continue;
+		text_printf(&text, " It seems to leak memory in %s: %s per hour.", finding->subject,
+			    as_bytes(u64_of(finding->weight * 3600)));
+		break;
+	}
 	add_growth(&text, p, analysis, all->first);
 	add_death(&text, profile, p);
 	return text_take(&text);
-}
-
-static const char *state_words(char state)
-{
-	switch (state) {
-	case 'R':
-		return "running";
-	case 'S':
-		return "sleeping";
-	case 'D':
-		return "in uninterruptible sleep (I/O)";
-	case 'T':
-	case 't':
-		return "stopped";
-	case 'I':
-		return "idle";
-	case 'Z':
-	case 'X':
-		return "dead";
-	default:
-		return "in an unknown state";
-	}
-}
-
-/* "; threads when last seen: 2 sleeping, 1 running" */
-static void add_states(struct text *text, const struct profile_process *p)
-{
-	static const char states[] = "RDSTtIZX";
-	const char *separator = "; last states of its threads: ";
-
-	for (const char *state = states; *state; state++) {
-		unsigned count = 0;
-
-		for (size_t i = 0; i < p->threads_count; i++)
-			count += p->threads[i].state == *state;
-		if (!count)
-			continue;
-		text_printf(text, "%s%u %s", separator, count, state_words(*state));
-		separator = ", ";
-	}
 }
 
 /* Another traced process that was busier. */
@@ -773,6 +666,14 @@ static void add_reason(struct text *text, const struct profile *profile,
 char *silence_of(const struct profile *profile, const struct profile_process *p,
 		 const struct process_account *account)
 {
+	static const struct {
+		const char *letters, *words;
+	} states[] = {
+		{"R", "running"},  {"D", "in uninterruptible sleep (I/O)"},
+		{"S", "sleeping"}, {"Tt", "stopped"},
+		{"I", "idle"},	   {"ZX", "dead"},
+	};
+	const char *separator = "; last states of its threads: ";
 	struct text text = {0};
 	bool is_late = false;
 
@@ -790,7 +691,17 @@ char *silence_of(const struct profile *profile, const struct profile_process *p,
 		if (p->cpu_ns != PROFILE_ABSENT)
 			text_printf(&text, "; the process used %s of CPU time in %s",
 				    as_ns(p->cpu_ns), as_ns(profile_wall_ns(p)));
-		add_states(&text, p);
+		/* "; last states of its threads: 2 sleeping, 1 running" */
+		for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+			unsigned count = 0;
+
+			FOR_EACH (thread, p->threads)
+				count += thread->state && strchr(states[i].letters, thread->state);
+			if (!count)
+				continue;
+			text_printf(&text, "%s%u %s", separator, count, states[i].words);
+			separator = ", ";
+		}
 	}
 	text_add(&text, ".");
 	add_reason(&text, profile, p, account);
