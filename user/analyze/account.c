@@ -40,39 +40,30 @@ static uint64_t part_of(uint64_t ns, double part)
 	return (uint64_t)((double)ns * part);
 }
 
-/* A wait that did not end during the recording is in no exact sum. rest_ns is the blocked time that
- * the exact sums leave over; it is divided among the classes in which the samples exceed them. A
- * few samples do not stand for all of the rest. */
-static void divide_rest(const struct thread_making *t, uint64_t rest_ns, struct wait_sums *waits)
+/* Divides a thread's blocked time among classes of waits. The exact sums lack waits that did not
+ * end during the recording: what they leave over goes to the classes in which the samples exceed
+ * them. A few samples do not stand for all of the rest. */
+static void divide_blocked(const struct thread_making *t, uint64_t blocked_ns,
+			   struct wait_sums *waits)
 {
+	uint64_t exact_ns = sum_of(&t->exact), rest_ns = blocked_ns - exact_ns, more_ns = 0;
+	double part = exact_ns > blocked_ns ? (double)blocked_ns / (double)exact_ns : 1;
 	struct wait_sums more = {0};
-	uint64_t more_ns;
-	double part;
 
-	for (size_t i = 0; i < CANDIDATES; i++)
-		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
+	for (size_t i = 0; i < CANDIDATES; i++) {
+		for (size_t k = 0; k < ACCOUNT_CLASSES; k++) {
+			waits->ns[i][k] = part_of(t->exact.ns[i][k], part);
 			if (t->sampled.ns[i][k] > t->exact.ns[i][k])
 				more.ns[i][k] = t->sampled.ns[i][k] - t->exact.ns[i][k];
+		}
+	}
 	more_ns = sum_of(&more);
-	if (!more_ns)
+	if (exact_ns >= blocked_ns || !more_ns)
 		return;
 	part = more_ns >= rest_ns / 2 ? (double)rest_ns / (double)more_ns : 1;
 	for (size_t i = 0; i < CANDIDATES; i++)
 		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
 			waits->ns[i][k] += part_of(more.ns[i][k], part);
-}
-
-static void divide_blocked(const struct thread_making *t, uint64_t blocked_ns,
-			   struct wait_sums *waits)
-{
-	uint64_t exact_ns = sum_of(&t->exact);
-	double part = exact_ns > blocked_ns ? (double)blocked_ns / (double)exact_ns : 1;
-
-	for (size_t i = 0; i < CANDIDATES; i++)
-		for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
-			waits->ns[i][k] = part_of(t->exact.ns[i][k], part);
-	if (exact_ns < blocked_ns)
-		divide_rest(t, blocked_ns - exact_ns, waits);
 }
 
 static uint64_t known_or(uint64_t exact_ns, uint64_t otherwise_ns)
@@ -150,48 +141,35 @@ static uint64_t hash_of(const struct account_place *place)
 	return fnv1a(words, sizeof(words));
 }
 
-static void add_place(struct making *m, const struct profile_activity *sample,
-		      enum account_class class)
-{
-	struct account_place place = place_find(&m->finder, sample, class);
-	struct process_account *account = m->account;
-	struct account_place *sum =
-		map64_item(&m->places, hash_of(&place), &account->places, &m->places_capacity,
-			   &account->places_count, sizeof(place));
-
-	if (!sum) {
-		m->err = -ENOMEM;
-		return;
-	}
-	if (!sum->count)
-		*sum = place;
-	sum->ns += sample->ns;
-	sum->count += sample->count;
-}
-
-/* Where it ran or waited, outside of libc where there is such a frame. */
-static const struct profile_frame *lead_of_stack(const struct profile_stack *stack)
-{
-	const struct profile_frame *place = stack_place(stack);
-
-	return place && frame_is_system_library(place) ? place_native(stack) : place;
-}
-
 static void add_sample(struct making *m, const struct profile_activity *sample)
 {
-	const struct profile_frame *lead = lead_of_stack(sample->stack);
+	const struct profile_frame *lead = stack_place(sample->stack);
 	struct thread_making *t = thread_of(m, sample->tid);
 	enum account_class class = ACCOUNT_UNKNOWN;
+	struct account_place place, *sum;
 
 	if (!t)
 		return;
+	/* outside of libc where there is such a frame */
+	if (lead && frame_is_system_library(lead))
+		lead = place_native(sample->stack);
 	switch (sample->state) {
 	case PERFX_SAMPLE_ON_CPU:
 		class = stack_spins(&m->pool, sample->stack) || stack_polls(sample->stack)
 				? ACCOUNT_SPINNING
 				: ACCOUNT_COMPUTING;
 		*(class == ACCOUNT_SPINNING ? &t->spinning_ns : &t->computing_ns) += sample->ns;
-		add_place(m, sample, class);
+		place = place_find(&m->finder, sample, class);
+		sum = map64_item(&m->places, hash_of(&place), &m->account->places,
+				 &m->places_capacity, &m->account->places_count, sizeof(place));
+		if (!sum) {
+			m->err = -ENOMEM;
+			return;
+		}
+		if (!sum->count)
+			*sum = place;
+		sum->ns += sample->ns;
+		sum->count += sample->count;
 		break;
 	case PERFX_SAMPLE_RUNNABLE:
 		class = ACCOUNT_RUNNABLE;
@@ -207,34 +185,6 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 	lines_add(&m->leads[class], lead, sample->ns);
 	if (sample->tid == m->contexts.process->pid && lead && location_is_own_python(lead))
 		lines_add(&m->leads[ACCOUNT_CLASSES], lead, sample->ns);
-}
-
-static void add_wait(struct making *m, const struct profile_activity *wait)
-{
-	struct thread_making *t = thread_of(m, wait->tid);
-	enum account_class class;
-
-	if (!t)
-		return;
-	class = wait_class_of(&m->contexts, wait);
-	t->exact.ns[join_candidate_of(&m->contexts, wait, class)][class] += wait->ns;
-	t->stops_count += class == ACCOUNT_STOPPED ? wait->count : 0;
-}
-
-static void add_activities(struct making *m)
-{
-	const struct profile_process *process = m->contexts.process;
-
-	for (size_t i = 0; i < process->threads_count && !m->err; i++) {
-		struct thread_making *t = thread_of(m, process->threads[i].tid);
-
-		if (t)
-			t->facts = &process->threads[i];
-	}
-	for (size_t i = 0; i < process->samples.count && !m->err; i++)
-		add_sample(m, &process->samples.list[i]);
-	for (size_t i = 0; i < process->blocked.count && !m->err; i++)
-		add_wait(m, &process->blocked.list[i]);
 }
 
 /* A thread joins others if its own work is below this share of its time, */
@@ -316,23 +266,18 @@ static uint64_t children_wait_ns(const struct making *m)
 		if (!profile_is_child(profile, child, m->contexts.process) ||
 		    2 * profile_wall_ns(child) < profile_wall_ns(m->contexts.process))
 			continue;
-		for (size_t k = 0; k < child->blocked.count; k++)
-			waits.ns[wait_class(&child->blocked.list[k])] += child->blocked.list[k].ns;
+		FOR_EACH_OF (wait, child->blocked)
+			waits.ns[wait_class(wait)] += wait->ns;
 	}
 	return concrete_wait_ns(&waits);
 }
 
-static struct account *find_account(const struct process_account *account, uint32_t tid)
-{
-	for (size_t i = 0; i < account->threads_count; i++)
-		if (account->threads[i].tid == tid)
-			return &account->threads[i];
-	return NULL;
-}
-
 const struct account *account_of_thread(const struct process_account *account, uint32_t tid)
 {
-	return find_account(account, tid);
+	FOR_EACH (thread, account->threads)
+		if (thread->tid == tid)
+			return thread;
+	return NULL;
 }
 
 bool account_is_brief(const struct process_account *account, const struct account *thread)
@@ -371,17 +316,6 @@ static void move_to_join(struct account *account, const struct wait_sums *waits,
 	}
 }
 
-/* Work of all threads but one. Polling is no work. */
-static uint64_t others_work_ns(const struct process_account *account, const struct account *but)
-{
-	uint64_t work_ns = 0;
-
-	for (size_t i = 0; i < account->threads_count; i++)
-		if (&account->threads[i] != but)
-			work_ns += working_ns(&account->threads[i]);
-	return work_ns;
-}
-
 /* Sets which candidates among a thread's waits are joins, given the work of the process's other
  * threads and of its children. False: none is. */
 static bool choose_joins(const struct account *thread, const struct wait_sums *waits,
@@ -402,30 +336,6 @@ static bool choose_joins(const struct account *thread, const struct wait_sums *w
 	       work >= JOIN_WORK_SHARE * (double)sum_ns;
 }
 
-/* A thread with steps waits for its pool without a timeout, so its sleeps and reads are no joins.
- */
-static void leave_waits_of_steps(struct wait_sums *waits)
-{
-	uint64_t other_ns = waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER];
-
-	memset(waits->ns[CANDIDATE_POOL], 0, sizeof(waits->ns[CANDIDATE_POOL]));
-	memset(waits->ns[CANDIDATE_NAP], 0, sizeof(waits->ns[CANDIDATE_NAP]));
-	memset(waits->ns[CANDIDATE_FEED], 0, sizeof(waits->ns[CANDIDATE_FEED]));
-	waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER] = other_ns;
-}
-
-/* A thread that waits for its pool only at times is limited by the pool nevertheless. */
-static void join_pool(struct process_account *account, struct account *driver,
-		      const struct wait_sums *waits, uint64_t work_ns)
-{
-	uint64_t pool_ns = sum_of_candidate(waits, CANDIDATE_POOL);
-
-	if (!pool_ns || (double)work_ns < JOIN_WORK_SHARE * (double)pool_ns)
-		return;
-	move_to_join(driver, waits, CANDIDATE_POOL);
-	account->pool_tid = driver->tid;
-}
-
 /* Time in which a thread waits for something that the other one then gives it: a batch, a result.
  */
 static uint64_t woken_ns(const struct making *m, uint32_t tid, uint32_t by_tid)
@@ -443,11 +353,13 @@ static uint64_t woken_ns(const struct making *m, uint32_t tid, uint32_t by_tid)
 /* `waits` are those of the thread that would be the driver. If it has no steps and only waits for
  * other threads, the busiest of these becomes the driver. The thread of the steps stays the driver,
  * and children only feed it. */
+/* account->all: of the other threads alone. */
 static void find_joins(struct making *m, struct account *driver, struct wait_sums *waits)
 {
 	struct process_account *account = m->account;
 	bool has_steps = m->contexts.process->steps.count > 0, is_join[CANDIDATES] = {0};
-	uint64_t threads_ns = others_work_ns(account, driver), children_ns = 0;
+	/* polling is no work */
+	uint64_t threads_ns = working_ns(&account->all), children_ns = 0, pool_ns, untimed_ns;
 	const struct account *busiest = busiest_of(account, driver->tid, working_ns);
 	const struct account *waiting = busiest_of(account, driver->tid, concrete_wait_ns);
 	const struct account *locked = busiest_of(account, driver->tid, lock_wait_ns);
@@ -456,11 +368,17 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 	uint64_t given_ns = waiting ? woken_ns(m, driver->tid, waiting->tid) : 0;
 	bool given = (double)given_ns >= JOIN_SHARE * (double)driver->wall_ns;
 
-	if (has_steps)
-		leave_waits_of_steps(waits);
-	else
+	if (has_steps) {
+		/* it waits for its pool without a timeout: its sleeps and reads are no joins */
+		untimed_ns = waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER];
+		memset(waits->ns[CANDIDATE_POOL], 0, sizeof(waits->ns[CANDIDATE_POOL]));
+		memset(waits->ns[CANDIDATE_NAP], 0, sizeof(waits->ns[CANDIDATE_NAP]));
+		memset(waits->ns[CANDIDATE_FEED], 0, sizeof(waits->ns[CANDIDATE_FEED]));
+		waits->ns[CANDIDATE_NAP][ACCOUNT_OTHER] = untimed_ns;
+	} else {
 		children_ns =
 			children_busy_ns(m->contexts.profile, m->contexts.process, CHILDREN_DEPTH);
+	}
 	/* where the others only sleep or read, the driver waits for that */
 	if (!has_steps && waiting && busiest &&
 	    (given || (double)threads_ns < JOIN_WORK_SHARE * joins) &&
@@ -478,7 +396,15 @@ static void find_joins(struct making *m, struct account *driver, struct wait_sum
 		children_ns += children_wait_ns(m);
 	if (!choose_joins(driver, waits, threads_ns, children_ns,
 			  given ? WOKEN_OWN_SHARE : JOIN_OWN_SHARE, is_join)) {
-		join_pool(account, driver, waits, threads_ns + children_ns);
+		/* a thread that waits for its pool only at times is limited by the pool
+		 * nevertheless
+		 */
+		pool_ns = sum_of_candidate(waits, CANDIDATE_POOL);
+		if (pool_ns &&
+		    (double)(threads_ns + children_ns) >= JOIN_WORK_SHARE * (double)pool_ns) {
+			move_to_join(driver, waits, CANDIDATE_POOL);
+			account->pool_tid = driver->tid;
+		}
 		return;
 	}
 	for (int i = CANDIDATE_JOIN; i < CANDIDATES; i++)
@@ -500,29 +426,16 @@ uint64_t pipeline_ns(const struct profile_process *process, uint32_t tid, bool j
 	return ns;
 }
 
-/* While a thread of TensorFlow takes the next batch, the driver waits for data. */
-static void find_fed(struct making *m, struct account *driver)
-{
-	static const enum account_class from[] = {ACCOUNT_JOIN, ACCOUNT_OTHER};
-	uint64_t fed_ns = pipeline_ns(m->contexts.process, driver->tid, false);
-
-	for (size_t k = 0; k < sizeof(from) / sizeof(from[0]); k++) {
-		uint64_t ns = fed_ns < driver->ns[from[k]] ? fed_ns : driver->ns[from[k]];
-
-		fed_ns -= ns;
-		driver->ns[from[k]] -= ns;
-		driver->ns[ACCOUNT_INPUT] += ns;
-	}
-}
-
 ORDER(by_ns, struct account_place, DESCENDING(a->ns, b->ns), ASCENDING(a->tid, b->tid))
 
 static int settle_threads(struct making *m)
 {
+	static const enum account_class fed[] = {ACCOUNT_JOIN, ACCOUNT_OTHER};
 	const struct profile_process *process = m->contexts.process;
 	struct process_account *account = m->account;
 	struct wait_sums waits, driver_waits = {0};
-	struct account *driver;
+	struct account *driver = NULL;
+	uint64_t fed_ns;
 
 	account->tid = process->steps.count ? process->steps.tid : process->untraced.tid ?: process->pid;
 	account->threads = calloc(m->threads_count + 1, sizeof(*account->threads));
@@ -547,17 +460,25 @@ static int settle_threads(struct making *m)
 			account->all.ns[k] += thread->ns[k];
 		if (thread->wall_ns > account->longest_wall_ns)
 			account->longest_wall_ns = thread->wall_ns;
-		if (t->tid == account->tid)
+		if (t->tid == account->tid) {
+			driver = thread;
 			driver_waits = waits;
+		}
 	}
-	driver = find_account(account, account->tid);
 	if (!driver)
 		return 0;
 	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
 		account->all.ns[k] -= driver->ns[k];
 	find_joins(m, driver, &driver_waits);
-	if (m->contexts.process->steps.count)
-		find_fed(m, driver);
+	/* while a thread of TensorFlow reads the next batch of a step, the driver waits for data */
+	fed_ns = process->steps.count ? pipeline_ns(process, driver->tid, false) : 0;
+	for (size_t i = 0; i < sizeof(fed) / sizeof(fed[0]); i++) {
+		uint64_t ns = min_u64(fed_ns, driver->ns[fed[i]]);
+
+		fed_ns -= ns;
+		driver->ns[fed[i]] -= ns;
+		driver->ns[ACCOUNT_INPUT] += ns;
+	}
 	for (size_t k = 0; k < ACCOUNT_CLASSES; k++)
 		account->all.ns[k] += driver->ns[k];
 	return 0;
@@ -595,16 +516,30 @@ int account_find(struct process_account *account, const struct profile *profile,
 	struct making m = {.account = account};
 
 	*account = (struct process_account){.sampled = process->samples.count > 0};
-	m.err = contexts_begin(&m.contexts, profile, process);
+	m.err = contexts_begin(&m.contexts, profile, process)
+			?: thread_pool_find(&m.pool, process, process->pid)
+			?: place_finder_begin(&m.finder, &m.contexts);
 	m.leads = calloc(ACCOUNT_CLASSES + 1, sizeof(*m.leads));
 	if (!m.leads)
 		m.err = -ENOMEM;
-	if (!m.err)
-		m.err = thread_pool_find(&m.pool, process, process->pid);
-	if (!m.err)
-		m.err = place_finder_begin(&m.finder, &m.contexts);
-	if (!m.err)
-		add_activities(&m);
+	for (size_t i = 0; i < process->threads_count && !m.err; i++) {
+		struct thread_making *t = thread_of(&m, process->threads[i].tid);
+
+		if (t)
+			t->facts = &process->threads[i];
+	}
+	for (size_t i = 0; i < process->samples.count && !m.err; i++)
+		add_sample(&m, &process->samples.list[i]);
+	for (size_t i = 0; i < process->blocked.count && !m.err; i++) {
+		const struct profile_activity *wait = &process->blocked.list[i];
+		enum account_class class = wait_class_of(&m.contexts, wait);
+		struct thread_making *t = thread_of(&m, wait->tid);
+
+		if (!t)
+			break;
+		t->exact.ns[join_candidate_of(&m.contexts, wait, class)][class] += wait->ns;
+		t->stops_count += class == ACCOUNT_STOPPED ? wait->count : 0;
+	}
 	if (!m.err)
 		m.err = settle_threads(&m);
 	if (!m.err)
