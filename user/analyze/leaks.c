@@ -27,25 +27,6 @@ static struct span span_of(const struct profile_process *process,
 	return (struct span){first + (count - first + 3) / 4, count - 1};
 }
 
-static const char *why_unjudged(const struct profile_process *process,
-				const struct profile_memory *memory,
-				const struct thresholds *thresholds)
-{
-	double recorded = (double)memory->recorded_ns, wall = (double)profile_wall_ns(process);
-	struct span span;
-
-	if (memory->current_bytes == PROFILE_ABSENT)
-		return "frees were not recorded";
-	if (recorded < thresholds->memory_leak_recorded * wall)
-		return "allocations were recorded for a part of the time only";
-	if (wall < thresholds->memory_leak_trace_ns || !memory->alloc_window_ns)
-		return "the recording is too short";
-	span = span_of(process, memory);
-	if (span.from + LEAK_WINDOWS > span.to)
-		return "the recording is too short";
-	return NULL;
-}
-
 /* How far the program has come: allocations so far, or bytes where they are estimates, which are
  * better known then. */
 static double progress_of(const struct profile_memory *memory,
@@ -105,17 +86,16 @@ static void course_of(const struct profile_process *process, const struct profil
 		course->rate = 1e9;
 }
 
-/* Bytes kept up to a progress, on the line through the ends. */
-static double kept_at(const struct course *course, const double *kept, double progress)
+/* Bytes kept up to a point of x, on the line through the ends of the windows. */
+static double kept_at(const struct course *course, const double *x, const double *kept, double at)
 {
-	const double *x = course->progress;
 	size_t i = 1;
 
-	while (i + 1 < course->count && x[i] < progress)
+	while (i + 1 < course->count && x[i] < at)
 		i++;
 	if (x[i] <= x[i - 1])
 		return kept[i];
-	return kept[i - 1] + (kept[i] - kept[i - 1]) * (progress - x[i - 1]) / (x[i] - x[i - 1]);
+	return kept[i - 1] + (kept[i] - kept[i - 1]) * (at - x[i - 1]) / (x[i] - x[i - 1]);
 }
 
 /* Growth in each part of the trace? One block, a batch that grows once, a cache that is full soon
@@ -129,7 +109,8 @@ static bool is_steady(const struct course *course, const double *kept, double sl
 	for (size_t i = 0; i < LEAK_PARTS; i++) {
 		double begin = from + (double)i * part;
 
-		if (kept_at(course, kept, begin + part) - kept_at(course, kept, begin) <
+		if (kept_at(course, course->progress, kept, begin + part) -
+			    kept_at(course, course->progress, kept, begin) <
 		    course->thresholds->memory_leak_part * slope * part)
 			return false;
 	}
@@ -152,22 +133,11 @@ static double samples_of(const struct profile_memory *memory, const struct profi
 	return each > 0 ? bytes / each : 0;
 }
 
-/* The sampler misses a block with probability exp(-size/rate), which gives the error of the ratio
- * of two counts of sampled blocks. */
-static double doubt_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
-		       double early, double late)
-{
-	double missed = exp(-block_bytes(hotspot) / (double)memory->sample_bytes);
-
-	return sqrt(missed * (1 / samples_of(memory, hotspot, early) +
-			      1 / samples_of(memory, hotspot, late)));
-}
-
 /* A block more or less at the border between the halves is no difference. */
 static bool slows_down(const struct course *course, const struct profile_memory *memory,
 		       const struct profile_hotspot *hotspot, double early, double late)
 {
-	double block = block_bytes(hotspot), doubt;
+	double block = block_bytes(hotspot), missed, doubt;
 
 	if (late + block < course->thresholds->memory_leak_halves * (early - block))
 		return true;
@@ -175,7 +145,11 @@ static bool slows_down(const struct course *course, const struct profile_memory 
 		return false;
 	if (early <= 0 || late <= 0)
 		return true;
-	doubt = doubt_of(memory, hotspot, early, late);
+	/* the sampler misses a block with probability exp(-size/rate), which gives the error of the
+	 * ratio of two counts of sampled blocks */
+	missed = exp(-block / (double)memory->sample_bytes);
+	doubt = sqrt(missed * (1 / samples_of(memory, hotspot, early) +
+			       1 / samples_of(memory, hotspot, late)));
 	return late < course->thresholds->memory_leak_halves_sampled * early *
 			      exp(course->thresholds->memory_leak_deviations * doubt);
 }
@@ -195,19 +169,6 @@ static double cpu_at(const struct profile_process *process, uint64_t time_ns)
 	return (double)before->cpu_ns + ((double)after->cpu_ns - (double)before->cpu_ns) *
 						(double)(time_ns - before->time_ns) /
 						(double)(after->time_ns - before->time_ns);
-}
-
-static bool knows_cpu(const struct profile_process *process)
-{
-	for (size_t i = 0; i < process->points_count; i++) {
-		const struct profile_usage_point *points = process->points;
-
-		if (points[i].cpu_ns == PROFILE_ABSENT ||
-		    (i && (points[i].cpu_ns < points[i - 1].cpu_ns ||
-			   points[i].time_ns <= points[i - 1].time_ns)))
-			return false;
-	}
-	return process->points_count > 1;
 }
 
 /* Steps of a training that have ended by a time. */
@@ -236,22 +197,23 @@ static double kept_by_work(const struct profile_process *process,
 	uint64_t to_ns = from_ns + (course->count - 1) * memory->alloc_window_ns;
 	bool by_steps = steps_at(process, to_ns) - steps_at(process, from_ns) >= STEPS_MIN;
 	double done[TREND_POINTS], middle;
-	size_t i = 1;
 
-	if (!by_steps && !knows_cpu(process))
+	if (!by_steps && process->points_count < 2)
 		return -1;
+	for (size_t k = 0; k < process->points_count && !by_steps; k++) {
+		const struct profile_usage_point *point = &process->points[k];
+
+		if (point->cpu_ns == PROFILE_ABSENT || (k && (point->cpu_ns < point[-1].cpu_ns ||
+							      point->time_ns <= point[-1].time_ns)))
+			return -1;
+	}
 	for (size_t k = 0; k < course->count; k++) {
 		uint64_t time_ns = from_ns + k * memory->alloc_window_ns;
 
 		done[k] = by_steps ? steps_at(process, time_ns) : cpu_at(process, time_ns);
 	}
 	middle = (done[0] + done[course->count - 1]) / 2;
-	if (middle <= done[0])
-		return -1;
-	while (i + 1 < course->count && done[i] < middle)
-		i++;
-	return kept[i - 1] +
-	       (kept[i] - kept[i - 1]) * (middle - done[i - 1]) / (done[i] - done[i - 1]);
+	return middle > done[0] ? kept_at(course, done, kept, middle) : -1;
 }
 
 /* Blocks go after a long life while others come? The least of what went since the windows of the
@@ -297,61 +259,17 @@ static double blocks_kept(const struct profile_hotspot *hotspot, const struct sp
  * are less than this part of the growth may be such blocks. */
 #define LEAK_PART_INFERRED 0.25
 
-enum rss_view { RSS_CANNOT_TELL, RSS_CONFIRMS, RSS_DENIES };
-
-/* Lost frees, and old blocks that went while these came, could be all of it. */
-static bool is_explained(const struct profile_memory *memory, double blocks,
-			 const struct course *course, enum rss_view rss)
-{
-	double replaced = 0;
-
-	if (blocks <
-	    course->thresholds->memory_leak_lost_free_blocks * (double)memory->lost_frees_count)
-		return true;
-	for (size_t i = course->span.from; i < course->span.to; i++)
-		replaced += (double)memory->unknown_frees_windows[i];
-	return rss != RSS_CONFIRMS &&
-	       blocks < course->thresholds->memory_leak_replaced_blocks * replaced;
-}
-
-/* Growth too small to be seen in resident memory says nothing. Where frees are inferred, it has to
- * be seen there: blocks from before the recording are freed unseen, and new ones, which take their
- * place, overlap none that is known. */
-static enum rss_view view_of_rss(const struct profile_process *process,
-				 const struct profile_memory *memory, double slope,
-				 const struct course *course)
-{
-	const struct thresholds *t = course->thresholds;
-	double growth = slope * (double)profile_wall_ns(process) / 1e9;
-	double share = memory->sampled ? t->memory_leak_rss_sampled : t->memory_leak_rss;
-
-	if (course->rss_per_s < 0 ||
-	    (!memory->frees_inferred && growth < share * (double)process->points[0].rss_bytes))
-		return RSS_CANNOT_TELL;
-	return course->rss_per_s < t->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
-}
-
-/* Does it keep less in the second half, of its progress or of its work? */
-static bool levels_off(const struct profile_process *process, const struct profile_memory *memory,
-		       const struct profile_hotspot *hotspot, const struct course *course,
-		       const double *kept)
-{
-	double middle = (course->progress[0] + course->progress[course->count - 1]) / 2;
-	double all = kept[course->count - 1], early = kept_at(course, kept, middle);
-	double by_work = kept_by_work(process, memory, course, kept);
-
-	return slows_down(course, memory, hotspot, early, all - early) ||
-	       (by_work >= 0 && slows_down(course, memory, hotspot, by_work, all - by_work));
-}
-
 static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 					  const struct profile_memory *memory,
 					  const struct profile_hotspot *hotspot,
 					  const struct course *course)
 {
-	double kept[TREND_POINTS] = {0}, by_progress, slope; /* kept: up to each end */
+	const struct thresholds *t = course->thresholds;
+	double kept[TREND_POINTS] = {0}; /* up to each end */
+	double by_progress, slope, growth, all, early, by_work, least;
+	double blocks = blocks_kept(hotspot, &course->span), replaced = 0;
 	struct hotspot_trend trend = {0};
-	enum rss_view rss;
+	bool is_seen, is_confirmed;
 
 	for (size_t i = 1; i < course->count; i++)
 		kept[i] = kept[i - 1] + (double)hotspot->kept_windows[course->span.from + i - 1];
@@ -359,20 +277,36 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 		return trend;
 	by_progress = trend_theil_sen(course->progress, kept, course->count);
 	slope = by_progress * course->rate;
-	rss = view_of_rss(process, memory, slope, course);
 	trend.slope_bytes_per_s = slope;
-	trend.leak = slope * 3600 >= course->thresholds->memory_leak_low &&
-		     slope * (double)profile_wall_ns(process) / 1e9 >=
-			     course->thresholds->memory_leak_bytes &&
-		     is_steady(course, kept, by_progress) &&
-		     !levels_off(process, memory, hotspot, course, kept) &&
-		     !is_queue(process, hotspot, course, kept) &&
-		     !(memory->sampled && rss == RSS_DENIES) &&
-		     !(memory->frees_inferred &&
-		       (rss != RSS_CONFIRMS ||
-			blocks_kept(hotspot, &course->span) < LEAK_BLOCKS_INFERRED)) &&
-		     !is_explained(memory, blocks_kept(hotspot, &course->span), course, rss);
-	trend.unseen = trend.leak && rss == RSS_DENIES;
+	growth = slope * (double)profile_wall_ns(process) / 1e9;
+	if (slope * 3600 < t->memory_leak_low || growth < t->memory_leak_bytes ||
+	    !is_steady(course, kept, by_progress) || is_queue(process, hotspot, course, kept))
+		return trend;
+	/* does it keep less in the second half, of its progress or of its work? */
+	all = kept[course->count - 1];
+	early = kept_at(course, course->progress, kept,
+			(course->progress[0] + course->progress[course->count - 1]) / 2);
+	by_work = kept_by_work(process, memory, course, kept);
+	if (slows_down(course, memory, hotspot, early, all - early) ||
+	    (by_work >= 0 && slows_down(course, memory, hotspot, by_work, all - by_work)))
+		return trend;
+	/* Growth too small to be seen in resident memory says nothing. Where frees are inferred, it
+	 * has to be seen there: blocks from before the recording are freed unseen, and new ones,
+	 * which take their place, overlap none that is known. */
+	least = memory->sampled ? t->memory_leak_rss_sampled : t->memory_leak_rss;
+	is_seen =
+		course->rss_per_s >= 0 &&
+		(memory->frees_inferred || growth >= least * (double)process->points[0].rss_bytes);
+	is_confirmed = is_seen && course->rss_per_s >= t->memory_leak_visible * slope;
+	if ((memory->sampled && is_seen && !is_confirmed) ||
+	    (memory->frees_inferred && (!is_confirmed || blocks < LEAK_BLOCKS_INFERRED)))
+		return trend;
+	/* lost frees, and old blocks that went while these came, could be all of it */
+	for (size_t i = course->span.from; i < course->span.to; i++)
+		replaced += (double)memory->unknown_frees_windows[i];
+	trend.leak = blocks >= t->memory_leak_lost_free_blocks * (double)memory->lost_frees_count &&
+		     (is_confirmed || blocks >= t->memory_leak_replaced_blocks * replaced);
+	trend.unseen = trend.leak && is_seen && !is_confirmed;
 	return trend;
 }
 
@@ -383,35 +317,6 @@ static bool shares_blocks(const struct profile_hotspot *hotspot)
 	return hotspot->left_out_count > 0;
 }
 
-static void add_to(struct profile_hotspot *sum, const struct profile_hotspot *hotspot)
-{
-	sum->live_bytes += hotspot->live_bytes;
-	sum->frees_count += hotspot->frees_count;
-	/* the longest: a queue among them is not to be missed */
-	if (hotspot->lifetime_ns != PROFILE_ABSENT &&
-	    (sum->lifetime_ns == PROFILE_ABSENT || hotspot->lifetime_ns > sum->lifetime_ns))
-		sum->lifetime_ns = hotspot->lifetime_ns;
-	for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++) {
-		sum->live_windows[i] += hotspot->live_windows[i];
-		sum->kept_windows[i] += hotspot->kept_windows[i];
-	}
-}
-
-/* The number of blocks of a byte-weighted mean size that have all bytes: many small blocks beside a
- * few large ones do not show that the large ones leak. */
-static uint64_t count_of_bytes(const struct profile_memory *memory)
-{
-	double bytes = 0, weighted = 0;
-
-	FOR_EACH (hotspot, memory->hotspots) {
-		if (!shares_blocks(hotspot))
-			continue;
-		bytes += (double)hotspot->live_bytes;
-		weighted += (double)hotspot->live_bytes * block_bytes(hotspot);
-	}
-	return weighted > 0 ? u64_of(bytes * bytes / weighted) : 0;
-}
-
 /* A place with a smaller share of the whole leak does not count as leaking. */
 #define SHARED_PART 0.02
 
@@ -419,12 +324,28 @@ static void judge_shared(struct memory_analysis *analysis, const struct profile_
 			 const struct profile_memory *memory, const struct course *course)
 {
 	struct profile_hotspot sum = {.lifetime_ns = PROFILE_ABSENT};
+	double bytes = 0, weighted = 0;
 	struct hotspot_trend all;
 
-	for (size_t i = 0; i < memory->hotspots_count; i++)
-		if (shares_blocks(&memory->hotspots[i]))
-			add_to(&sum, &memory->hotspots[i]);
-	sum.live_count = count_of_bytes(memory);
+	FOR_EACH (hotspot, memory->hotspots) {
+		if (!shares_blocks(hotspot))
+			continue;
+		sum.live_bytes += hotspot->live_bytes;
+		sum.frees_count += hotspot->frees_count;
+		/* the longest: a queue among them is not to be missed */
+		if (hotspot->lifetime_ns != PROFILE_ABSENT &&
+		    (sum.lifetime_ns == PROFILE_ABSENT || hotspot->lifetime_ns > sum.lifetime_ns))
+			sum.lifetime_ns = hotspot->lifetime_ns;
+		for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++) {
+			sum.live_windows[i] += hotspot->live_windows[i];
+			sum.kept_windows[i] += hotspot->kept_windows[i];
+		}
+		bytes += (double)hotspot->live_bytes;
+		weighted += (double)hotspot->live_bytes * block_bytes(hotspot);
+	}
+	/* The number of blocks of a byte-weighted mean size that have all bytes: many small blocks
+	 * beside a few large ones do not show that the large ones leak. */
+	sum.live_count = weighted > 0 ? u64_of(bytes * bytes / weighted) : 0;
 	all = judge_hotspot(process, memory, &sum, course);
 	for (size_t i = 0; i < memory->hotspots_count && all.leak; i++) {
 		struct hotspot_trend *trend = &analysis->trends[i];
@@ -443,6 +364,7 @@ int leaks_judge(struct memory_analysis *analysis, const struct profile_process *
 {
 	struct course course = {.thresholds = thresholds, .rss_per_s = -1};
 	const struct line *rss = &growth->parts[RSS_ALL];
+	double wall_ns = (double)profile_wall_ns(process);
 
 	/* it has no blocks of a GPU; those of the program's own allocators may be parts of larger
 	 * ones */
@@ -452,12 +374,17 @@ int leaks_judge(struct memory_analysis *analysis, const struct profile_process *
 	analysis->trends = calloc(memory->hotspots_count + 1, sizeof(*analysis->trends));
 	if (!analysis->trends)
 		return -ENOMEM;
-	analysis->unjudged = why_unjudged(process, memory, thresholds);
-	if (analysis->unjudged) {
-		for (size_t i = 0; i < memory->hotspots_count; i++)
-			analysis->trends[i].slope_bytes_per_s = -1;
+	if (memory->current_bytes == PROFILE_ABSENT)
+		analysis->unjudged = "frees were not recorded";
+	else if ((double)memory->recorded_ns < thresholds->memory_leak_recorded * wall_ns)
+		analysis->unjudged = "allocations were recorded for a part of the time only";
+	else if (wall_ns < thresholds->memory_leak_trace_ns || !memory->alloc_window_ns ||
+		 span_of(process, memory).from + LEAK_WINDOWS > span_of(process, memory).to)
+		analysis->unjudged = "the recording is too short";
+	for (size_t i = 0; i < memory->hotspots_count && analysis->unjudged; i++)
+		analysis->trends[i].slope_bytes_per_s = -1;
+	if (analysis->unjudged)
 		return 0;
-	}
 	course_of(process, memory, &course);
 	for (size_t i = 0; i < memory->hotspots_count; i++)
 		analysis->trends[i] = judge_hotspot(process, memory, &memory->hotspots[i], &course);

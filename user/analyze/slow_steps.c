@@ -20,29 +20,6 @@ static uint64_t duration_of(const struct profile_step_time *step)
 /* From the median distance from the median to a standard deviation, of a normal distribution. */
 #define NORMAL_DEVIATION 1.4826
 
-static int find_least(struct slow_steps *slow, const struct profile_steps *steps,
-		      const struct slow_limits *limits)
-{
-	uint64_t *values = calloc(steps->times_count, sizeof(*values));
-	double least, deviations;
-
-	if (!values)
-		return -ENOMEM;
-	for (size_t i = 0; i < steps->times_count; i++)
-		values[i] = duration_of(&steps->times[i]);
-	slow->ordinary_ns = median_u64(values, steps->times_count);
-	for (size_t i = 0; i < steps->times_count; i++)
-		values[i] = values[i] > slow->ordinary_ns ? values[i] - slow->ordinary_ns
-							  : slow->ordinary_ns - values[i];
-	deviations = limits->deviations * NORMAL_DEVIATION *
-		     (double)median_u64(values, steps->times_count);
-	free(values);
-	least = fmax(limits->least * (double)slow->ordinary_ns,
-		     (double)slow->ordinary_ns + deviations);
-	slow->least_ns = (uint64_t)least;
-	return 0;
-}
-
 bool slow_steps_is_slow(const struct slow_steps *slow, const struct profile_step_time *step)
 {
 	return slow->least_ns && duration_of(step) > slow->least_ns;
@@ -58,56 +35,21 @@ bool slow_steps_is_periodic(const struct slow_steps *slow, size_t index)
 #define PERIOD_REACH  4
 #define PERIODS_TRIED 256
 
-/* A candidate while it is tried. */
+/* Every period-th step from the first one on, as a candidate. */
 struct grid {
 	size_t period, first, hits, expected;
 	double chance; /* log of the probability that it is one */
 };
 
-struct indices {
-	size_t *list;
-	size_t count;
-};
-
-/* How likely so many of the grid are slow when each is with the rate of those that are not on it.
- */
-static double log_chance(const struct grid *grid, size_t slow_count, size_t steps_count)
-{
-	size_t others = steps_count - grid->expected;
-	double rate = ((double)(slow_count - grid->hits) + 1) / ((double)others + 2);
-
-	return (lgamma((double)grid->expected + 1) - lgamma((double)grid->hits + 1) -
-		lgamma((double)(grid->expected - grid->hits) + 1)) +
-	       (double)grid->hits * log(rate);
-}
-
-/* Which of each period's steps is slow most often. counts: room for a period. */
-static struct grid grid_of(const struct indices *slow, size_t period, size_t steps_count,
-			   size_t *counts)
-{
-	struct grid best = {.period = period};
-
-	memset(counts, 0, period * sizeof(*counts));
-	for (size_t i = 0; i < slow->count; i++)
-		counts[slow->list[i] % period]++;
-	for (size_t first = 0; first < period; first++) {
-		if (counts[first] <= best.hits)
-			continue;
-		best.first = first;
-		best.hits = counts[first];
-	}
-	best.expected = (steps_count - 1 - best.first) / period + 1;
-	return best;
-}
-
-/* A period is the distance between two slow steps. Each is tried once, in order. */
-static size_t list_periods(const struct indices *slow, size_t longest, size_t *periods)
+/* Lists the distances between two slow steps, each once, in order. */
+static size_t list_periods(const size_t *indices, size_t indices_count, size_t longest,
+			   size_t *periods)
 {
 	size_t count = 0;
 
 	for (size_t reach = 1; reach <= PERIOD_REACH; reach++) {
-		for (size_t i = 0; i + reach < slow->count && count < PERIODS_TRIED; i++) {
-			size_t period = slow->list[i + reach] - slow->list[i], known = 0;
+		for (size_t i = 0; i + reach < indices_count && count < PERIODS_TRIED; i++) {
+			size_t period = indices[i + reach] - indices[i], known = 0;
 
 			while (known < count && periods[known] != period)
 				known++;
@@ -118,24 +60,48 @@ static size_t list_periods(const struct indices *slow, size_t longest, size_t *p
 	return count;
 }
 
-static int find_period(struct slow_steps *slow, const struct indices *indices,
+/* Finds which of each period's steps is slow most often. counts: room for a period. */
+static struct grid grid_of(const struct slow_steps *slow, const size_t *indices, size_t period,
+			   size_t *counts)
+{
+	struct grid best = {.period = period};
+	double others, rate;
+
+	memset(counts, 0, period * sizeof(*counts));
+	for (size_t i = 0; i < slow->count; i++)
+		counts[indices[i] % period]++;
+	for (size_t first = 0; first < period; first++) {
+		if (counts[first] <= best.hits)
+			continue;
+		best.first = first;
+		best.hits = counts[first];
+	}
+	best.expected = (slow->steps_count - 1 - best.first) / period + 1;
+	/* how likely so many of the grid are slow when each is with the rate of those that are not
+	 * on it */
+	others = (double)(slow->steps_count - best.expected);
+	rate = ((double)(slow->count - best.hits) + 1) / (others + 2);
+	best.chance = lgamma((double)best.expected + 1) - lgamma((double)best.hits + 1) -
+		      lgamma((double)(best.expected - best.hits) + 1) +
+		      (double)best.hits * log(rate);
+	return best;
+}
+
+static int find_period(struct slow_steps *slow, const size_t *indices,
 		       const struct slow_limits *limits)
 {
 	size_t periods[PERIODS_TRIED], longest = slow->steps_count / SLOW_PERIODS_MIN;
-	size_t count = list_periods(indices, longest, periods);
+	size_t count = list_periods(indices, slow->count, longest, periods);
 	size_t *counts = calloc(longest + 1, sizeof(*counts));
 	struct grid best = {.chance = 0};
 
 	if (!counts)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		struct grid grid = grid_of(indices, periods[i], slow->steps_count, counts);
+		struct grid grid = grid_of(slow, indices, periods[i], counts);
 
-		if (!(grid.hits >= SLOW_PERIODS_MIN &&
-		      (double)grid.hits >= limits->covered * (double)grid.expected))
-			continue;
-		grid.chance = log_chance(&grid, slow->count, slow->steps_count);
-		if (grid.chance < best.chance)
+		if (grid.hits >= SLOW_PERIODS_MIN && grid.chance < best.chance &&
+		    (double)grid.hits >= limits->covered * (double)grid.expected)
 			best = grid;
 	}
 	free(counts);
@@ -143,6 +109,8 @@ static int find_period(struct slow_steps *slow, const struct indices *indices,
 		return 0;
 	/* so many periods and beginnings of each were tried */
 	slow->confidence = 1 - fmin(1, exp(best.chance) * (double)count * (double)best.period);
+	if (slow->confidence < limits->confidence)
+		return 0;
 	slow->period = best.period;
 	slow->first = best.first;
 	slow->periodic_count = best.hits;
@@ -150,38 +118,38 @@ static int find_period(struct slow_steps *slow, const struct indices *indices,
 	return 0;
 }
 
-static int list_slow(struct slow_steps *slow, const struct profile_steps *steps,
-		     struct indices *indices)
-{
-	indices->list = calloc(steps->times_count, sizeof(*indices->list));
-	if (!indices->list)
-		return -ENOMEM;
-	for (size_t i = 0; i < steps->times_count; i++)
-		if (slow_steps_is_slow(slow, &steps->times[i]))
-			indices->list[indices->count++] = i;
-	slow->count = indices->count;
-	return 0;
-}
-
 int slow_steps_find(struct slow_steps *slow, const struct profile_steps *steps,
 		    const struct slow_limits *limits)
 {
-	struct indices indices = {0};
-	int err;
+	size_t *indices = calloc(steps->times_count + 1, sizeof(*indices));
+	uint64_t *values = calloc(steps->times_count + 1, sizeof(*values));
+	int err = indices && values ? 0 : -ENOMEM;
+	double deviations;
 
 	*slow = (struct slow_steps){.steps_count = steps->times_count};
-	if (steps->times_count < SLOW_STEPS_MIN)
-		return 0;
-	err = find_least(slow, steps, limits) ?: list_slow(slow, steps, &indices);
-	if (!err)
-		err = find_period(slow, &indices, limits);
-	if (slow->confidence < limits->confidence)
-		slow->period = slow->periodic_count = slow->expected_count = 0;
-	for (size_t i = 0; i < indices.count; i++)
-		if (slow_steps_is_periodic(slow, indices.list[i]))
-			slow->periodic_ns += (double)duration_of(&steps->times[indices.list[i]]) -
+	if (err || steps->times_count < SLOW_STEPS_MIN)
+		goto out;
+	for (size_t i = 0; i < steps->times_count; i++)
+		values[i] = duration_of(&steps->times[i]);
+	slow->ordinary_ns = median_u64(values, steps->times_count);
+	for (size_t i = 0; i < steps->times_count; i++)
+		values[i] = values[i] > slow->ordinary_ns ? values[i] - slow->ordinary_ns
+							  : slow->ordinary_ns - values[i];
+	deviations = limits->deviations * NORMAL_DEVIATION *
+		     (double)median_u64(values, steps->times_count);
+	slow->least_ns = (uint64_t)fmax(limits->least * (double)slow->ordinary_ns,
+					(double)slow->ordinary_ns + deviations);
+	for (size_t i = 0; i < steps->times_count; i++)
+		if (slow_steps_is_slow(slow, &steps->times[i]))
+			indices[slow->count++] = i;
+	err = find_period(slow, indices, limits);
+	for (size_t i = 0; i < slow->count; i++)
+		if (slow_steps_is_periodic(slow, indices[i]))
+			slow->periodic_ns += (double)duration_of(&steps->times[indices[i]]) -
 					     (double)slow->ordinary_ns;
-	free(indices.list);
+out:
+	free(indices);
+	free(values);
 	return err;
 }
 
@@ -223,16 +191,6 @@ static void places_add(struct slow_places *places, const struct profile_frame *f
 		places->list[places->count++] = (struct slow_place){frame, ns};
 }
 
-static double function_ns(const struct slow_places *places, const struct profile_frame *frame)
-{
-	double ns = 0;
-
-	for (size_t i = 0; i < places->count; i++)
-		if (frame_is_same_function(places->list[i].frame, frame))
-			ns += places->list[i].ns;
-	return ns;
-}
-
 /* The line with the most time, in the function with the most time. */
 static struct slow_place places_lead(const struct slow_places *places)
 {
@@ -240,8 +198,11 @@ static struct slow_place places_lead(const struct slow_places *places)
 	double line_ns = 0;
 
 	for (size_t i = 0; i < places->count; i++) {
-		double ns = function_ns(places, places->list[i].frame);
+		double ns = 0;
 
+		for (size_t k = 0; k < places->count; k++)
+			if (frame_is_same_function(places->list[k].frame, places->list[i].frame))
+				ns += places->list[k].ns;
 		if (ns < lead.ns || (ns == lead.ns && places->list[i].ns <= line_ns))
 			continue;
 		lead = (struct slow_place){places->list[i].frame, ns};
@@ -258,20 +219,6 @@ struct slow_names {
 	} list[32];
 	size_t count;
 };
-
-static void names_add(struct slow_names *names, const char *name, double ns)
-{
-	for (size_t i = 0; i < names->count; i++) {
-		if (strcmp(names->list[i].name, name))
-			continue;
-		names->list[i].ns += ns;
-		return;
-	}
-	if (!name[0] || names->count == sizeof(names->list) / sizeof(names->list[0]))
-		return;
-	names->list[names->count].name = name;
-	names->list[names->count++].ns = ns;
-}
 
 static const char *names_lead(const struct slow_names *names)
 {
@@ -450,35 +397,25 @@ static int rank_of(const struct profile_frame *frame)
 
 /* The outermost function that only slow steps enter, as evaluate(): not the layers below it, which
  * ordinary steps enter as well. Where it is called for one other function alone, that may have the
- * better name. */
-static size_t function_of_slow_steps(struct comparison *c, const struct profile_stack *stack)
-{
-	size_t outermost = outermost_of_slow_steps(c, stack, SHARE_OF_FUNCTION), best = outermost;
-	double least_ns;
-
-	if (outermost == stack->frames_count)
-		return outermost;
-	least_ns = CHAIN_SHARE * share_of(c, stack->frames[outermost], SHARE_OF_FUNCTION)->slow_ns;
-	for (size_t i = outermost; i-- > 0;)
-		if (is_of_slow_steps(c, stack->frames[i], SHARE_OF_FUNCTION) &&
-		    share_of(c, stack->frames[i], SHARE_OF_FUNCTION)->slow_ns >= least_ns &&
-		    rank_of(stack->frames[i]) > rank_of(stack->frames[best]))
-			best = i;
-	return best;
-}
-
-/* Without such a function a line of the program's own that only slow steps reach, else the
- * innermost one. */
+ * better name. Without such a function a line of the program's own that only slow steps reach, else
+ * the innermost one. */
 static size_t python_of(struct comparison *c, const struct profile_stack *stack)
 {
-	size_t found = function_of_slow_steps(c, stack);
+	size_t outermost = outermost_of_slow_steps(c, stack, SHARE_OF_FUNCTION), best = outermost;
 
-	if (found == stack->frames_count)
-		found = outermost_of_slow_steps(c, stack, SHARE_OF_LINE);
-	if (found < stack->frames_count &&
-	    (location_is_own_python(stack->frames[found]) ||
-	     is_of_slow_steps(c, stack->frames[found], SHARE_OF_FUNCTION)))
-		return found;
+	for (size_t i = outermost; outermost < stack->frames_count && i-- > 0;)
+		if (is_of_slow_steps(c, stack->frames[i], SHARE_OF_FUNCTION) &&
+		    share_of(c, stack->frames[i], SHARE_OF_FUNCTION)->slow_ns >=
+			    CHAIN_SHARE * share_of(c, stack->frames[outermost], SHARE_OF_FUNCTION)
+						  ->slow_ns &&
+		    rank_of(stack->frames[i]) > rank_of(stack->frames[best]))
+			best = i;
+	if (best == stack->frames_count)
+		best = outermost_of_slow_steps(c, stack, SHARE_OF_LINE);
+	if (best < stack->frames_count &&
+	    (location_is_own_python(stack->frames[best]) ||
+	     is_of_slow_steps(c, stack->frames[best], SHARE_OF_FUNCTION)))
+		return best;
 	return location_python(stack->frames, stack->frames_count);
 }
 
@@ -507,35 +444,40 @@ static const struct profile_frame *callee_of(struct comparison *c,
 	return NULL;
 }
 
-static void add_place(struct comparison *c, const struct profile_stack *stack, double ns)
-{
-	size_t python = stack ? python_of(c, stack) : 0;
-	const struct profile_frame *place = stack ? frame_shown(stack, python) : NULL;
-	const struct profile_frame *callee = place ? callee_of(c, stack, python) : NULL;
-
-	if (place)
-		places_add(&c->lines, place, ns);
-	if (callee)
-		places_add(&c->callees, callee, ns);
-	if (place && !location_is_own_python(place)) {
-		python = location_own_python(stack->frames, stack->frames_count);
-		if (python < stack->frames_count)
-			places_add(&c->callers, stack->frames[python], ns);
-	}
-}
-
 static void compare_sample(struct comparison *c, const struct profile_activity *sample, double ns)
 {
+	const struct profile_stack *stack = sample->stack;
+	const struct profile_frame *place, *callee;
 	enum slow_part part = part_of(sample);
+	struct slow_names *names = &c->names[part];
+	size_t at = 0, python, own;
 
 	c->cause->extra_ns += ns;
 	c->cause->parts[part] += ns;
-	if (stack_collects_garbage(sample->stack) && part != SLOW_NO_CPU)
+	if (stack_collects_garbage(stack) && part != SLOW_NO_CPU)
 		c->cause->parts[SLOW_COLLECTS] += ns;
-	if (stack_compiler(sample->stack) != NO_COMPILER)
+	if (stack_compiler(stack) != NO_COMPILER)
 		c->cause->parts[SLOW_COMPILES] += ns;
-	names_add(&c->names[part], sample->object_name, ns);
-	add_place(c, sample->stack, ns);
+	while (at < names->count && strcmp(names->list[at].name, sample->object_name) != 0)
+		at++;
+	if (sample->object_name[0] && at < sizeof(names->list) / sizeof(names->list[0])) {
+		names->count += at == names->count;
+		names->list[at].name = sample->object_name;
+		names->list[at].ns += ns;
+	}
+	if (!stack)
+		return;
+	python = python_of(c, stack);
+	place = frame_shown(stack, python);
+	if (!place)
+		return;
+	places_add(&c->lines, place, ns);
+	callee = callee_of(c, stack, python);
+	if (callee)
+		places_add(&c->callees, callee, ns);
+	own = location_own_python(stack->frames, stack->frames_count);
+	if (!location_is_own_python(place) && own < stack->frames_count)
+		places_add(&c->callers, stack->frames[own], ns);
 }
 
 /* Samples and steps are both in order of time. */
@@ -560,27 +502,6 @@ static void compare_samples(struct comparison *c, enum step_kind wanted,
 	}
 }
 
-static void count_steps(struct comparison *c)
-{
-	size_t counts[STEP_LEFT_OUT + 1] = {0};
-
-	for (size_t i = 0; i < c->steps->times_count; i++)
-		counts[kind_of_step(c->slow, c->steps, i, c->periodic)]++;
-	c->scale = counts[STEP_ORDINARY]
-			   ? (double)counts[STEP_WANTED] / (double)counts[STEP_ORDINARY]
-			   : 0;
-}
-
-/* Samples do not say who had the CPU, waits do: longest first. */
-static const char *rival_of(const struct profile_process *process)
-{
-	FOR_EACH_OF (wait, process->blocked)
-		if (wait->tid == process->steps.tid && wait->reason == PERFX_WAIT_RUNNABLE &&
-		    wait->object_name[0] && wait->rival_kind != PROFILE_RIVAL_OWN)
-			return wait->object_name;
-	return "";
-}
-
 /* The part of a function's extra time that is in its callee. */
 #define CALLEE_SHARE 0.25
 
@@ -589,6 +510,7 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 {
 	const struct profile_steps *steps = &process->steps;
 	struct comparison *c = calloc(1, sizeof(*c));
+	size_t counts[STEP_LEFT_OUT + 1] = {0};
 	struct slow_place lead, callee;
 	bool failed;
 
@@ -597,18 +519,21 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 		return -ENOMEM;
 	*c = (struct comparison){
 		.slow = slow, .steps = steps, .periodic = periodic, .cause = cause};
-	count_steps(c);
+	for (size_t i = 0; i < steps->times_count; i++)
+		counts[kind_of_step(slow, steps, i, periodic)]++;
+	if (counts[STEP_ORDINARY])
+		c->scale = (double)counts[STEP_WANTED] / (double)counts[STEP_ORDINARY];
 	/* places of slow steps first: there is room for so many */
 	compare_samples(c, STEP_WANTED, count_shares);
 	compare_samples(c, STEP_ORDINARY, count_shares);
 	compare_samples(c, STEP_WANTED, compare_sample);
 	compare_samples(c, STEP_ORDINARY, compare_sample);
-	for (size_t i = 0; i < c->steps->times_count; i++) {
-		enum step_kind kind = kind_of_step(c->slow, c->steps, i, c->periodic);
+	for (size_t i = 0; i < steps->times_count; i++) {
+		enum step_kind kind = kind_of_step(slow, steps, i, periodic);
 		double scale = kind == STEP_WANTED ? 1 : -c->scale;
 
 		for (int phase = 0; phase < PROFILE_PHASES && kind != STEP_LEFT_OUT; phase++)
-			c->cause->phases[phase] += scale * (double)c->steps->times[i].phases[phase];
+			cause->phases[phase] += scale * (double)steps->times[i].phases[phase];
 	}
 	lead = places_lead(&c->lines);
 	cause->place = lead.frame;
@@ -620,7 +545,14 @@ int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
 	if (lead.frame && !location_is_own_python(lead.frame))
 		cause->caller = places_lead(&c->callers).frame;
 	cause->file = names_lead(&c->names[SLOW_DISK]);
-	cause->rival = rival_of(process);
+	/* samples do not say who had the CPU, waits do: longest first */
+	for (size_t i = 0; i < process->blocked.count && !cause->rival[0]; i++) {
+		const struct profile_activity *wait = &process->blocked.list[i];
+
+		if (wait->tid == steps->tid && wait->reason == PERFX_WAIT_RUNNABLE &&
+		    wait->rival_kind != PROFILE_RIVAL_OWN)
+			cause->rival = wait->object_name;
+	}
 	failed = c->failed;
 	map64_clear(&c->shares.ids);
 	free(c->shares.list);
