@@ -5,16 +5,18 @@
 
 #include <fnmatch.h>
 
-static const char *const mpi[] = {"MPI_Allgather",
-				  "MPI_Allgatherv",
-				  "MPI_Allreduce",
-				  "MPI_Alltoall",
-				  "MPI_Alltoallv",
-				  "MPI_Alltoallw",
-				  "MPI_Barrier",
-				  "MPI_Reduce_scatter",
-				  "MPI_Reduce_scatter_block",
-				  NULL};
+static const char *const mpi[] = {
+	/* no rank leaves before all have come */
+	"MPI_Allgather",
+	"MPI_Allgatherv",
+	"MPI_Allreduce",
+	"MPI_Alltoall",
+	"MPI_Alltoallv",
+	"MPI_Alltoallw",
+	"MPI_Barrier",
+	"MPI_Reduce_scatter",
+	"MPI_Reduce_scatter_block",
+	NULL};
 
 bool collective_of_mpi(const char *base_name, const char *symbol)
 {
