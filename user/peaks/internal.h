@@ -22,33 +22,33 @@ struct host_cache {
 	int first_cpu;	/* of those that share it: identifies the cache */
 };
 
-/* The last-level cache of a CPU; a guess where the kernel does not say. */
+/* The last-level cache of a CPU; guessed if the kernel does not report it. */
 struct host_cache host_cache_of(int cpu);
 
-/* Memory that may be used for a moment without harm: a quarter of what is free, here and in the
- * control groups that this process is in. */
+/* Bytes that a short measurement may use without harm: a quarter of the memory that is free, both
+ * on this machine and in the control groups of this process. */
 uint64_t host_spare_memory(void);
 
-/* CPU time that all CPUs together have spent at work, ns, to the clock tick; 0: not known. */
+/* Busy time of all CPUs together since boot, ns, in whole clock ticks; 0: unknown. */
 uint64_t host_busy_ns(void);
 
-/* How many cores these CPUs are: the threads of one share its units. */
+/* The number of physical cores behind these CPUs: SMT siblings share a core's units. */
 uint32_t host_cores(const int *cpus, size_t count);
-/* The clock, at its highest where the kernel says that; 0: not known. */
+/* The clock rate, the highest one if the kernel reports it; 0: unknown. */
 double host_hz(void);
-/* From the text of /proc/cpuinfo, the first CPU's; 0: not there. */
+/* The clock rate of the first CPU in the text of /proc/cpuinfo; 0: it has none. */
 double host_hz_in(const char *cpuinfo);
 
-/* The CPU's name (malloc'd), "" unknown. From the text of /proc/cpuinfo. */
+/* The CPU's name (malloc'd) in the text of /proc/cpuinfo; "": unknown. */
 char *host_cpu_name(const char *cpuinfo);
 
-/* The loops that a peak is measured with. Written in assembly, so that neither the optimiser nor
- * its absence (-O0, sanitizers) changes what they do. */
+/* The loops that measure a peak. They are written in assembly, so that compiler options (-O0,
+ * sanitizers) do not change them. */
 
-/* Raised when a kernel is changed or added: kept results of older ones are measured anew. */
+/* Increased with each changed or new kernel: results of another version are measured again. */
 #define PEAKS_KERNELS_VERSION 1
 
-/* Multiplies and adds in registers, nothing else. */
+/* A loop of multiply-adds in registers. */
 struct fma_kernel {
 	const char *name; /* of the instructions: "AVX-512" */
 	uint64_t flops;	  /* of one iteration; one multiply-add is 2 */
@@ -59,23 +59,24 @@ struct fma_kernel {
 /* The fastest kernel for a type that this CPU and its operating system can run; NULL: none. */
 const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype);
 
-/* Half-wide types: the CPU has no units for them that there is no kernel for. They can always be
- * widened, so that the peak of f32 is one of theirs. */
+/* Is there a kernel for every unit of this CPU that computes with this 16-bit type? Such numbers
+ * can always be widened, so the peak of f32 is then a peak of theirs, too. */
 bool fma_half_is_known(enum perfx_dtype dtype);
-/* Tiles of such numbers are multiplied by a unit of their own (AMX). */
+/* Does the CPU multiply tiles of this type in a unit of its own (AMX)? */
 bool fma_has_amx(enum perfx_dtype dtype);
 
-/* a[i] = b[i] + 3 c[i]; aligned to 16 bytes, count even. 24 bytes an element by STREAM's count. */
+/* a[i] = b[i] + 3 c[i]; arrays aligned to 16 bytes, count even. STREAM counts 24 bytes an element.
+ */
 #define TRIAD_BYTES 24
 void triad(double *a, const double *b, const double *c, size_t count);
 
 /*
- * Threads that all do the same at appointed times.
+ * Threads that run the same loop at the same time.
  *
- * A measurement is a row of short bursts, each beginning at a time that was agreed upon before:
- * other programs on the CPUs disturb some of them, seldom all, and a thread that was kept from
- * running has less CPU time. Short also because a scheduler lets a thread that has
- * slept run for some milliseconds before it considers others.
+ * A measurement is a series of short bursts, each with a start time that all threads know before.
+ * Other programs on the CPUs disturb some bursts, seldom all; the CPU time of a thread shows
+ * whether it was preempted. Bursts are short also because a scheduler lets a thread that has slept
+ * run for some milliseconds before it considers others.
  */
 
 struct bench_threads;
@@ -85,7 +86,7 @@ struct bench_threads *bench_threads__new(void);
 void bench_threads__free(struct bench_threads *bench_threads);
 size_t bench_threads__size(const struct bench_threads *bench_threads);
 
-/* The result of a row of bursts. */
+/* The result of a series of bursts. */
 struct bench_rate {
 	double per_s; /* 0: not measured */
 	bool clean;   /* all threads had their CPUs for the whole of some burst */
@@ -95,8 +96,8 @@ struct bench_rate {
 struct bench_rate bench_threads__flops(struct bench_threads *bench_threads,
 				       const struct fma_kernel *kernel, bool all);
 
-/* Takes memory for bench_threads__bandwidth, each thread its own part: well beyond the last-level
- * caches, where there is as much memory and time. 0 or -errno. */
+/* Allocates the arrays of bench_threads__bandwidth, one part for each thread: much larger than the
+ * last-level caches, as far as memory and time allow. 0 or -errno. */
 int bench_threads__allocate(struct bench_threads *bench_threads);
 /* Bytes a second by STREAM's count, of elapsed time: other programs share the memory. */
 struct bench_rate bench_threads__bandwidth(struct bench_threads *bench_threads, bool all);
