@@ -61,15 +61,6 @@ struct bench_threads {
 	uint64_t start_ns;
 };
 
-/* Some microseconds of it. Returns operations or bytes. */
-static uint64_t step_flops(struct worker *worker)
-{
-	const struct fma_kernel *kernel = worker->bench_threads->kernel;
-
-	kernel->run(500, kernel->constants);
-	return 500 * kernel->flops;
-}
-
 /* A triad through the thread's own memory; a single thread uses the memory of all threads that
  * share its cache. */
 static uint64_t step_triad(struct worker *worker)
@@ -92,9 +83,15 @@ static uint64_t step_triad(struct worker *worker)
 	return BLOCK_ITEMS * TRIAD_BYTES;
 }
 
+/* Runs for some microseconds. Returns operations or bytes. */
 static uint64_t step(struct worker *worker)
 {
-	return worker->bench_threads->task == TASK_FLOPS ? step_flops(worker) : step_triad(worker);
+	const struct fma_kernel *kernel = worker->bench_threads->kernel;
+
+	if (worker->bench_threads->task == TASK_TRIAD)
+		return step_triad(worker);
+	kernel->run(500, kernel->constants);
+	return 500 * kernel->flops;
 }
 
 static void wait_until(uint64_t ns)
@@ -188,27 +185,11 @@ static void set_affinity(const struct bench_threads *bench_threads, const struct
 	CPU_FREE(set);
 }
 
-static int start_workers(struct bench_threads *bench_threads, size_t *started)
-{
-	int err = 0;
-
-	for (*started = 0; *started < bench_threads->size && !err; *started += !err) {
-		struct worker *worker = &bench_threads->workers[*started];
-		pthread_attr_t attributes;
-
-		pthread_attr_init(&attributes);
-		set_affinity(bench_threads, worker, &attributes);
-		err = pthread_create(&worker->thread, &attributes, worker_main, worker);
-		pthread_attr_destroy(&attributes);
-	}
-	return err;
-}
-
 static int run(struct bench_threads *bench_threads, enum task task, bool all)
 {
 	sigset_t every, before;
 	size_t started;
-	int err;
+	int err = 0;
 
 	bench_threads->task = task;
 	bench_threads->size = all ? bench_threads->count : 1;
@@ -222,7 +203,15 @@ static int run(struct bench_threads *bench_threads, enum task task, bool all)
 	sigfillset(&every);
 	pthread_sigmask(SIG_BLOCK, &every, &before);
 	pthread_mutex_lock(&bench_threads->gate);
-	err = start_workers(bench_threads, &started);
+	for (started = 0; started < bench_threads->size && !err; started += !err) {
+		struct worker *worker = &bench_threads->workers[started];
+		pthread_attr_t attributes;
+
+		pthread_attr_init(&attributes);
+		set_affinity(bench_threads, worker, &attributes);
+		err = pthread_create(&worker->thread, &attributes, worker_main, worker);
+		pthread_attr_destroy(&attributes);
+	}
 	bench_threads->called_off = err;
 	pthread_mutex_unlock(&bench_threads->gate);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -288,13 +277,6 @@ static bool all_ran(const struct bench_threads *bench_threads, int burst, unsign
 /* A shorter burst gives no rate by CPU time. */
 #define LEAST_PERCENT 25
 
-static double by_cpu_time(const struct burst *burst)
-{
-	if (burst->cpu_ns < BURST_NS / 100 * LEAST_PERCENT)
-		return 0;
-	return (double)burst->units * 1e9 / (double)burst->cpu_ns;
-}
-
 /* The sum of each thread's best burst, among those in which all ran long enough. */
 static double best_flops(const struct bench_threads *bench_threads, unsigned percent)
 {
@@ -304,8 +286,12 @@ static double best_flops(const struct bench_threads *bench_threads, unsigned per
 		double best = 0;
 
 		for (int burst = 0; burst < BURSTS; burst++) {
-			double rate = by_cpu_time(&bench_threads->workers[i].bursts[burst]);
+			const struct burst *one = &bench_threads->workers[i].bursts[burst];
+			double rate;
 
+			if (one->cpu_ns < BURST_NS / 100 * LEAST_PERCENT)
+				continue;
+			rate = (double)one->units * 1e9 / (double)one->cpu_ns;
 			if (rate > best && all_ran(bench_threads, burst, percent))
 				best = rate;
 		}

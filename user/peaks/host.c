@@ -55,21 +55,12 @@ static bool read_cache_file(int cpu, int index, const char *name, char *line, si
 	return read_line(path, line, size);
 }
 
-/* "32768K" */
-static uint64_t cache_bytes(const char *text)
-{
-	char *end;
-	uint64_t size = strtoull(text, &end, 10);
-
-	return *end == 'K' ? size << 10 : *end == 'M' ? size << 20 : size;
-}
-
 #define CACHE_GUESS_BYTES (32u << 20)
 
 struct host_cache host_cache_of(int cpu)
 {
 	struct host_cache cache = {.first_cpu = 0};
-	char line[256];
+	char line[256], *unit;
 	long highest = 0;
 
 	for (int index = 0; read_cache_file(cpu, index, "level", line, sizeof(line)); index++) {
@@ -78,7 +69,8 @@ struct host_cache host_cache_of(int cpu)
 		if (level <= highest || !read_cache_file(cpu, index, "size", line, sizeof(line)))
 			continue;
 		highest = level;
-		cache.bytes = cache_bytes(line);
+		cache.bytes = strtoull(line, &unit, 10); /* "32768K" */
+		cache.bytes <<= *unit == 'K' ? 10 : *unit == 'M' ? 20 : 0;
 		if (read_cache_file(cpu, index, "shared_cpu_list", line, sizeof(line)))
 			cache.first_cpu = (int)strtol(line, NULL, 10);
 	}
@@ -177,25 +169,20 @@ static const char *value_of(const char *line, const char *key)
 	return *line == ':' ? line + 1 + strspn(line + 1, " \t") : NULL;
 }
 
-/* The first of the CPUs that are threads of its core; itself where the kernel does not say. */
-static int first_of_core(int cpu)
-{
-	char path[128], line[256];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
-		 cpu);
-	return read_line(path, line, sizeof(line)) ? (int)strtol(line, NULL, 10) : cpu;
-}
-
 uint32_t host_cores(const int *cpus, size_t count)
 {
-	int *firsts = calloc(count + 1, sizeof(*firsts));
+	int *firsts = calloc(count + 1, sizeof(*firsts)); /* the first CPU of each core */
+	char path[128], line[256];
 	uint32_t cores = 0;
 
 	for (size_t i = 0; firsts && i < count; i++) {
-		int first = first_of_core(cpus[i]);
+		int first = cpus[i];
 		size_t at = 0;
 
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", first);
+		if (read_line(path, line, sizeof(line)))
+			first = (int)strtol(line, NULL, 10);
 		while (at < cores && firsts[at] != first)
 			at++;
 		if (at == cores)

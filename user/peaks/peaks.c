@@ -25,17 +25,6 @@ const enum perfx_dtype peaks_dtypes[] = {PERFX_DTYPE_F64, PERFX_DTYPE_F32, PERFX
 /* This share of the machine's CPU time: more is another's work, not the noise of a quiet one. */
 #define BUSY_SHARE 0.05
 
-static void measure_flops(struct peaks *peaks, struct bench_threads *bench_threads,
-			  enum perfx_dtype dtype)
-{
-	const struct fma_kernel *kernel = fma_kernel_for(dtype);
-
-	if (!kernel)
-		return;
-	peaks->flops[PEAKS_ONE][dtype] = bench_threads__flops(bench_threads, kernel, false).per_s;
-	peaks->flops[PEAKS_ALL][dtype] = bench_threads__flops(bench_threads, kernel, true).per_s;
-}
-
 /* A product of half-wide numbers by their own instructions, or in f32 once they are widened. */
 static void bound_half(struct peaks *peaks, enum perfx_dtype dtype)
 {
@@ -87,8 +76,13 @@ int peaks_measure(struct peaks *peaks)
 	if (!bench_threads)
 		return -errno;
 	peaks->threads = (uint32_t)bench_threads__size(bench_threads);
-	for (size_t i = 0; peaks_dtypes[i]; i++)
-		measure_flops(peaks, bench_threads, peaks_dtypes[i]);
+	for (size_t i = 0; peaks_dtypes[i]; i++) {
+		const struct fma_kernel *kernel = fma_kernel_for(peaks_dtypes[i]);
+
+		for (int who = PEAKS_ONE; kernel && who <= PEAKS_ALL; who++)
+			peaks->flops[who][peaks_dtypes[i]] =
+				bench_threads__flops(bench_threads, kernel, who == PEAKS_ALL).per_s;
+	}
 	clean = measure_bytes(peaks, bench_threads);
 	bench_threads__free(bench_threads);
 	bound_half(peaks, PERFX_DTYPE_F16);
@@ -242,23 +236,18 @@ static int parse_rate_line(const char *line, struct peaks *peaks)
 	return 0;
 }
 
-static int parse_measured(const char *line, struct peaks *peaks)
+static int parse_lines(char *rest, struct peaks *peaks)
 {
-	char how[8];
-	int used = 0;
+	char *line = strsep(&rest, "\n"), how[8];
+	int used = 0, err = 0;
 
-	if (sscanf(line, "measured %" SCNu64 " %7s%n", &peaks->measured_unix, how, &used) != 2 ||
+	if (!line ||
+	    sscanf(line, "measured %" SCNu64 " %7s%n", &peaks->measured_unix, how, &used) != 2 ||
 	    line[used])
 		return -EINVAL;
 	peaks->busy = !strcmp(how, "busy");
-	return peaks->busy || !strcmp(how, "quiet") ? 0 : -EINVAL;
-}
-
-static int parse_lines(char *rest, struct peaks *peaks)
-{
-	char *line = strsep(&rest, "\n");
-	int err = line ? parse_measured(line, peaks) : -EINVAL;
-
+	if (!peaks->busy && strcmp(how, "quiet"))
+		return -EINVAL;
 	while (!err && (line = strsep(&rest, "\n")) && *line)
 		err = parse_rate_line(line, peaks);
 	/* without its end, or with more behind it */
