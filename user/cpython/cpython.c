@@ -182,34 +182,25 @@ static bool check_thread(pid_t pid, const struct cpython *python, uint64_t threa
 	return true;
 }
 
-static bool check_interpreter(pid_t pid, const struct cpython *python, uint64_t interpreter,
-			      size_t *count)
-{
-	const struct perfx_python_layout *at = &python->release.frames;
-	uint64_t thread;
-
-	if (!read_pointer(pid, interpreter + at->interpreter_threads, &thread))
-		return false;
-	for (size_t i = 0; thread && i < THREADS_MAX; i++)
-		if (!check_thread(pid, python, thread, count) ||
-		    !read_pointer(pid, thread + at->thread_next, &thread))
-			return false;
-	return true;
-}
-
 /* Reads all threads once: false where one is not as expected. *count: frames with code. */
 static bool check_threads(pid_t pid, const struct cpython *python, size_t *count)
 {
 	const struct perfx_python_layout *at = &python->release.frames;
-	uint64_t interpreter;
+	uint64_t interpreter, thread;
 
 	*count = 0;
 	if (!read_pointer(pid, at->interpreters, &interpreter))
 		return false;
-	for (size_t i = 0; interpreter && i < INTERPRETERS_MAX; i++)
-		if (!check_interpreter(pid, python, interpreter, count) ||
-		    !read_pointer(pid, interpreter + at->interpreter_next, &interpreter))
+	for (size_t i = 0; interpreter && i < INTERPRETERS_MAX; i++) {
+		if (!read_pointer(pid, interpreter + at->interpreter_threads, &thread))
 			return false;
+		for (size_t n = 0; thread && n < THREADS_MAX; n++)
+			if (!check_thread(pid, python, thread, count) ||
+			    !read_pointer(pid, thread + at->thread_next, &thread))
+				return false;
+		if (!read_pointer(pid, interpreter + at->interpreter_next, &interpreter))
+			return false;
+	}
 	return true;
 }
 
