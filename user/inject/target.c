@@ -75,6 +75,7 @@ static int check_state(const struct process_info *info, const char *status,
 		       char why[INJECT_WHY_BYTES])
 {
 	uint64_t tracer = keyed_number(status, "TracerPid:");
+	const char *features = strstr(status, "x86_Thread_features:"), *shadow_stack;
 
 	if (info->kernel_thread)
 		return refuse(why, -ENOTSUP, "it is a kernel thread");
@@ -91,18 +92,10 @@ static int check_state(const struct process_info *info, const char *status,
 	if (info->ppid > 1 && syscall(SYS_kcmp, info->pid, info->ppid, KCMP_VM, 0, 0) == 0)
 		return refuse(why, -ENOTSUP, "it is about to exec, in the memory of pid %d",
 			      info->ppid);
-	return 0;
-}
-
-static int check_kind(const struct process_info *info, const char *status,
-		      char why[INJECT_WHY_BYTES])
-{
-	const char *features = strstr(status, "x86_Thread_features:");
-
 	if (info->is_32bit)
 		return refuse(why, -ENOTSUP, "it is a 32-bit program");
-	if (features && strstr(features, "shstk") &&
-	    strstr(features, "shstk") < strchrnul(features, '\n'))
+	shadow_stack = features ? strstr(features, "shstk") : NULL;
+	if (shadow_stack && shadow_stack < strchrnul(features, '\n'))
 		return refuse(why, -ENOTSUP, "it runs with a shadow stack (CET)");
 	if (keyed_number(status, "Seccomp:") == 1)
 		return refuse(why, -ENOTSUP, "it is in seccomp's strict mode");
@@ -140,7 +133,7 @@ static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
 		free(status);
 		return refuse(why, err, err == -ESRCH ? "it has ended" : "/proc does not show it");
 	}
-	err = check_state(&info, status, why) ?: check_kind(&info, status, why);
+	err = check_state(&info, status, why);
 	target->has_seccomp = keyed_number(status, "Seccomp:") == 2;
 	caught = strstr(status, "SigCgt:");
 	handled = caught ? strtoull(caught + strlen("SigCgt:"), NULL, 16) : 0;
@@ -338,16 +331,6 @@ static void add_entry(struct target *target, const char *name)
 		add_entry_of(target, name, true);
 }
 
-static void choose_entries(struct target *target, const struct inject_request *request)
-{
-	const char *const *name = request->functions;
-
-	for (; name && *name && target->entries_count < TARGET_ENTRIES_MAX / 2; name++)
-		add_entry(target, *name);
-	for (name = entry_functions; *name; name++)
-		add_entry(target, *name);
-}
-
 /* Where in a file's code some bytes are; 0: nowhere. */
 static uint64_t find_code(const struct target_module *module, const void *bytes, size_t count)
 {
@@ -415,6 +398,7 @@ static int find_functions(struct target *target, char why[INJECT_WHY_BYTES])
 int target_inspect(struct target *target, const struct inject_request *request,
 		   char why[INJECT_WHY_BYTES])
 {
+	const char *const *name = request->functions;
 	int err;
 
 	*target = (struct target){.pid = request->pid};
@@ -423,9 +407,13 @@ int target_inspect(struct target *target, const struct inject_request *request,
 		err = find_functions(target, why);
 	if (!err && add_ranges(target))
 		err = refuse(why, -ENOMEM, "out of memory");
-	if (!err)
-		choose_entries(target, request);
-	return err;
+	if (err)
+		return err;
+	for (; name && *name && target->entries_count < TARGET_ENTRIES_MAX / 2; name++)
+		add_entry(target, *name);
+	for (name = entry_functions; *name; name++)
+		add_entry(target, *name);
+	return 0;
 }
 
 void target_clear(struct target *target)
