@@ -41,17 +41,11 @@ static bool is_wide(const struct table *table)
 	return table->columns_count > WIDE_COLUMNS;
 }
 
-/* A wide table has no room for its hint column: the cell becomes the tooltip of the row's first. */
-static void add_hint(struct text *text, const struct table *table, char *const *cells)
+static void add_tooltip(struct text *text, const char *cell)
 {
-	for (size_t i = 0; cells && is_wide(table) && i < table->columns_count; i++) {
-		if (!table->columns[i].hint || !strcmp(cells[i], "-"))
-			continue;
-		text_add(text, " title=\"");
-		add_unmarked(text, cells[i]);
-		text_add(text, "\"");
-		return;
-	}
+	text_add(text, " title=\"");
+	add_unmarked(text, cell);
+	text_add(text, "\"");
 }
 
 static void add_cell(struct text *text, const struct table *table, size_t column,
@@ -63,8 +57,10 @@ static void add_cell(struct text *text, const struct table *table, size_t column
 	if (c->hint && is_wide(table))
 		return;
 	text_add(text, cell ? "<td" : "<th scope=col");
-	if (c->takes_rest)
-		add_hint(text, table, cells);
+	/* a wide table has no room for its hint column: the row's name has it as its tooltip */
+	for (size_t i = 0; c->takes_rest && cell && is_wide(table) && i < table->columns_count; i++)
+		if (table->columns[i].hint && strcmp(cells[i], "-") != 0)
+			add_tooltip(text, cells[i]);
 	if (c->right)
 		text_add(text, " class=n");
 	else if (c->takes_rest)
@@ -74,9 +70,8 @@ static void add_cell(struct text *text, const struct table *table, size_t column
 
 		escape_unmarked(&plain, cell);
 		if (utf8_width(text_peek(&plain)) > WORDS_COLUMNS) {
-			text_add(text, " class=long title=\"");
-			add_unmarked(text, cell);
-			text_add(text, "\"");
+			text_add(text, " class=long");
+			add_tooltip(text, cell);
 		}
 		text_finish(&plain, &text->failed);
 	}
@@ -91,12 +86,10 @@ static void add_cell(struct text *text, const struct table *table, size_t column
 static void add_row(struct text *text, const struct table *table, char *const *cells)
 {
 	text_add(text, "<tr>");
-	for (int first = 1; first >= 0; first--) {
-		for (size_t i = 0; i < table->columns_count; i++) {
+	for (int first = 1; first >= 0; first--)
+		for (size_t i = 0; i < table->columns_count; i++)
 			if (table->columns[i].takes_rest == first)
 				add_cell(text, table, i, cells);
-		}
-	}
 	text_add(text, "\n");
 }
 
@@ -295,7 +288,9 @@ static void add_title(struct text *title, const struct profile *profile)
 	text_add(title, " · perfx-trace");
 }
 
-static void add_head(struct text *text, const char *title)
+/* profile: NULL where no block is a chart. */
+static void add_page(struct text *text, const char *title, const struct profile *profile,
+		     const struct document *document, const char *json)
 {
 	struct text shown = {0};
 
@@ -312,13 +307,6 @@ static void add_head(struct text *text, const char *title)
 	text_add_bytes(text, (const char *)report_css, sizeof(report_css));
 	text_add(text, "</style>\n<main>\n");
 	text_finish(&shown, &text->failed);
-}
-
-/* profile: NULL where no block is a chart. */
-static void add_page(struct text *text, const char *title, const struct profile *profile,
-		     const struct document *document, const char *json)
-{
-	add_head(text, title);
 	for (size_t i = 0; i < document->blocks_count; i++) {
 		add_block(text, profile, document, i);
 		if (document->blocks[i].kind == BLOCK_VERDICT) {
@@ -339,22 +327,16 @@ static void add_page(struct text *text, const char *title, const struct profile 
 	text_add(text, "</script>\n</html>\n");
 }
 
-/* 0 or -errno; the text is empty again. */
-static int write_page(FILE *out, struct text *page)
-{
-	int err = text_write(page, out);
-
-	text_clear(page);
-	return err;
-}
-
 int document_write_html(FILE *out, const struct document *document, const char *title,
 			const char *json)
 {
 	struct text page = {0};
+	int err;
 
 	add_page(&page, title, NULL, document, json);
-	return write_page(out, &page);
+	err = text_write(&page, out);
+	text_clear(&page);
+	return err;
 }
 
 int report_write_html(FILE *out, const struct profile *profile, const struct analysis *analysis,
@@ -389,8 +371,9 @@ int report_write_html(FILE *out, const struct profile *profile, const struct ana
 		add_title(&title, profile);
 		add_page(&page, text_peek(&title), profile, &document, json);
 		page.failed |= title.failed;
-		err = write_page(out, &page);
+		err = text_write(&page, out);
 	}
+	text_clear(&page);
 	text_clear(&title);
 	free(json);
 	document_clear(&document);
