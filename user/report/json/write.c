@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The JSON report, "perfx.report/1": a contract, so fields are only ever added. Integers are
- * nanoseconds and bytes; what was not measured is left out. Rows of long arrays are written one by
- * one, so that memory does not grow with the report:
+ * nanoseconds and bytes; values that were not measured are left out. Rows of long arrays are
+ * written one by one, so that memory does not grow with the report:
  *
  *     "overhead": {
  *       "hits": 24690,
@@ -24,20 +24,6 @@
 
 #include <errno.h>
 #include <math.h>
-
-/* A command line of the recording shell → its arguments. */
-static json_t *arguments_of_line(const char *line)
-{
-	json_t *array = json_array();
-	struct text word = {0};
-
-	while (array && (line = shell_word(&word, line))) {
-		json_array_append_new(array, json_of_string(text_peek(&word)));
-		text_clear(&word);
-	}
-	text_clear(&word);
-	return array;
-}
 
 json_t *json_of_place(const struct finding_place *place)
 {
@@ -176,21 +162,6 @@ static void put_captures(struct json_output *o, const struct profile *p)
 	json_close(o, ']');
 }
 
-static json_t *probe_object(const struct profile *p, const struct profile_probe *probe)
-{
-	const struct profile_function *function = profile_function(p, probe->function);
-
-	return json_object_of({"name", json_of_string(function ? function->name : "")},
-			      {"module", json_of_string(function ? function->module_base : "")},
-			      {"offset", json_of_integer(probe->offset)},
-			      {"link", json_string(name_of_link(probe->link))},
-			      {"return", json_string(name_of_return(probe->ret))},
-			      {"site", json_string(name_of_site(probe->site))},
-			      {"at", json_string(probe->is_exit ? "exit" : "entry")},
-			      {"hits", json_of_integer(probe->hits_count)},
-			      {"ns_per_hit", json_of_positive(probe->cost_ns)});
-}
-
 static void put_observed(struct json_output *o, const struct profile *p)
 {
 	const struct profile_observed *observed = &p->observed;
@@ -232,10 +203,24 @@ static void put_overhead(struct json_output *o, const struct profile *p, bool al
 	json_put(o, "tracer_strangers_read", json_of_measured(p->untraced_read_count));
 	json_open(o, "probes", '[');
 	for (size_t i = 0; i < p->probes_count; i++) {
-		if (all || p->probes[i].hits_count)
-			json_put(o, NULL, probe_object(p, &p->probes[i]));
-		else
+		const struct profile_probe *probe = &p->probes[i];
+		const struct profile_function *function = profile_function(p, probe->function);
+
+		if (!all && !probe->hits_count) {
 			left_out++;
+			continue;
+		}
+		json_put(o, NULL,
+			 json_object_of({"name", json_of_string(function ? function->name : "")},
+					{"module",
+					 json_of_string(function ? function->module_base : "")},
+					{"offset", json_of_integer(probe->offset)},
+					{"link", json_string(name_of_link(probe->link))},
+					{"return", json_string(name_of_return(probe->ret))},
+					{"site", json_string(name_of_site(probe->site))},
+					{"at", json_string(probe->is_exit ? "exit" : "entry")},
+					{"hits", json_of_integer(probe->hits_count)},
+					{"ns_per_hit", json_of_positive(probe->cost_ns)}));
 	}
 	json_close(o, ']');
 	json_put_integer(o, "probes_left_out", left_out);
@@ -530,25 +515,18 @@ static void put_energy(struct json_output *o, const struct profile *profile,
 
 #define HOTSPOTS_MAX 1000
 
-static json_t *frame_string(const struct profile_frame *frame)
-{
-	struct text text = {0};
-	json_t *json = NULL;
-
-	location_frame(&text, frame,
-		       frame->language == PERFX_LANGUAGE_PYTHON ? LOCATION_BRIEF : LOCATION_FULL);
-	if (!text.failed)
-		json = json_of_string(text_peek(&text));
-	text_clear(&text);
-	return json;
-}
-
 json_t *json_of_frames(const struct profile_frame *const *frames, size_t count)
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(array, frame_string(frames[i]));
+	for (size_t i = 0; i < count; i++) {
+		bool is_python = frames[i]->language == PERFX_LANGUAGE_PYTHON;
+		struct text text = {0};
+
+		location_frame(&text, frames[i], is_python ? LOCATION_BRIEF : LOCATION_FULL);
+		json_array_append_new(array, text.failed ? NULL : json_of_string(text_peek(&text)));
+		text_clear(&text);
+	}
 	return array;
 }
 
@@ -649,21 +627,6 @@ static void put_domain(struct json_output *o, struct data_table *table,
 	json_close(o, '}');
 }
 
-static void put_memory(struct json_output *o, const struct profile *p,
-		       const struct data_table_row *of_process)
-{
-	struct data_table table = {.kind = data_table_kind_named("memory"), .profile = p};
-	struct data_table_row row = *of_process;
-
-	if (!row.process->memory_count)
-		return;
-	json_open(o, "memory", '[');
-	for (; row.item < row.process->memory_count; row.item++)
-		put_domain(o, &table, &row);
-	json_close(o, ']');
-	data_table_clear(&table);
-}
-
 static void put_untraced(struct json_output *o, const struct profile_process *process)
 {
 	const struct profile_untraced *untraced = &process->untraced;
@@ -741,7 +704,9 @@ static void put_process(struct json_output *o, const struct profile *p,
 			const struct data_table_row *row)
 {
 	struct data_table processes = {.kind = data_table_kind_named("processes"), .profile = p};
+	struct data_table memory = {.kind = data_table_kind_named("memory"), .profile = p};
 	const struct profile_process *process = row->process;
+	struct data_table_row domain = *row;
 
 	json_open(o, NULL, '{');
 	json_put_members(o, json_of_row(&processes, row));
@@ -750,7 +715,12 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_parallel(o, p, &row->analysis->parallel);
 	put_untraced(o, process);
 	json_put_code(o, p, row);
-	put_memory(o, p, row);
+	if (process->memory_count) {
+		json_open(o, "memory", '[');
+		for (; domain.item < process->memory_count; domain.item++)
+			put_domain(o, &memory, &domain);
+		json_close(o, ']');
+	}
 	json_put_gpu(o, p, row);
 	put_compute(o, p, process);
 	json_put_steps(o, p, row);
@@ -764,20 +734,29 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_sampled_operators(o, p, process);
 	json_close(o, '}');
 	data_table_clear(&processes);
+	data_table_clear(&memory);
 }
 
 int report_write_json(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		      const struct report_options *options)
 {
 	struct json_output o = {.file = out};
+	const char *command = profile->command;
+	json_t *arguments = json_array();
+	struct text word = {0};
 
+	while ((command = shell_word(&word, command))) {
+		json_array_append_new(arguments, json_of_string(text_peek(&word)));
+		text_clear(&word);
+	}
+	text_clear(&word);
 	json_open(&o, NULL, '{');
 	json_put(&o, "schema", json_string("perfx.report/1"));
 	json_put(&o, "verdict", json_of_sentence(analysis->verdict));
 	json_put_object(&o, "tool",
 			json_object_of({"name", json_string("perfx-trace")},
 				       {"version", json_of_string(profile->tool_version)},
-				       {"command", arguments_of_line(profile->command)}));
+				       {"command", arguments}));
 	if (analysis->rules_file)
 		json_put_object(
 			&o, "rules",
