@@ -113,7 +113,8 @@ static inline uint64_t largest_size(size_t bucket)
 	return bucket ? 1ULL << (bucket - 1) : 0;
 }
 
-/* hotspots.c: the table of places and their stacks; domain: index of the process's memory */
+/* hotspots.c: the table of allocation sites and their stacks; domain: index of the process's memory
+ */
 void compose_hotspots(struct composer *c, const struct profile_process *process, size_t domain);
 
 /* measured.c */
@@ -121,9 +122,9 @@ void compose_hotspots(struct composer *c, const struct profile_process *process,
  */
 void text_add_observed(struct text *text, const struct profile *profile);
 void compose_measured(struct composer *c);
-/* Functions that attaching cannot trace, and how to trace them. */
+/* Functions that attaching cannot trace, and how to trace them: "Python functions: …". */
 void compose_hints(struct composer *c);
-/* Processes that were traced late, or ended before they could be. */
+/* Processes that were traced late, or ended before they could be traced. */
 void compose_late(struct composer *c);
 
 /* Identical workers as one section; the first of them is at `first`. */

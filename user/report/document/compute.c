@@ -74,24 +74,17 @@ static void add_part(struct text *text, uint64_t count, const char *what)
 	text_printf(text, "%s call%s %s", as_count(count), count == 1 ? "" : "s", what);
 }
 
-static void compose_dtypes(struct composer *c, const struct profile_compute *compute)
-{
-	struct text text = {0};
-
-	if (!compute->cost.flops)
-		return;
-	text_add(&text, "By type:");
-	for (size_t i = 0; i < compute->dtypes_count; i++)
-		text_printf(
-			&text, "%s %s %s", i ? "," : "", name_of_dtype(compute->dtypes[i].dtype),
-			as_percent((double)compute->dtypes[i].flops / (double)compute->cost.flops));
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
-}
-
+/* Shares of the data types, and a row for each source. */
 static void compose_sources(struct composer *c, const struct profile_process *p)
 {
-	uint64_t wall_ns = roofline_wall_ns(p);
+	uint64_t wall_ns = roofline_wall_ns(p), flops = p->compute.cost.flops;
+	struct text text = {0};
 
+	for (size_t i = 0; flops && i < p->compute.dtypes_count; i++)
+		text_printf(&text, "%s %s %s",
+			    i ? "," : "By type:", name_of_dtype(p->compute.dtypes[i].dtype),
+			    as_percent((double)p->compute.dtypes[i].flops / (double)flops));
+	document_add_any(c->document, BLOCK_PARAGRAPH, &text);
 	document_headings(c->document, 0, NUMBERS("FLOPs"), NUMBERS("GFLOP/s"),
 			  NUMBERS("Bytes", .rank = 1), NUMBERS("Measured"), NUMBERS("Unreadable"),
 			  NUMBERS("Nested"), REST("Source"));
@@ -121,10 +114,9 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 	else
 		add_cores(&text, roofs[0].cores);
 	text_printf(&text, " in use: memory %s", as_si(roofs[0].bytes_per_s, "B/s"));
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		text_printf(&text, "; %s %s from %.3g FLOP/byte", name_of_dtype(roofs[i].dtype),
 			    as_si(roofs[i].flops_per_s, "FLOP/s"), roof_ridge(&roofs[i]));
-	}
 	text_printf(&text,
 		    ". Bytes count each operand and result once, so that cached data can lift a "
 		    "function above the roof. Below %.0f %% of the roof, neither memory nor "
@@ -263,9 +255,9 @@ static void compose_ranges(struct composer *c, const struct profile_process *p)
 
 static const char *cell_rate(struct document *document, uint64_t bytes, uint64_t wall_ns)
 {
-	if (bytes == PROFILE_ABSENT || !wall_ns)
-		return "-";
-	return document_format(document, "%.3g", (double)bytes / (double)wall_ns);
+	return bytes == PROFILE_ABSENT || !wall_ns
+		       ? "-"
+		       : document_format(document, "%.3g", (double)bytes / (double)wall_ns);
 }
 
 static void compose_collectives(struct composer *c, const struct profile_process *p)
@@ -306,14 +298,14 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 	double share = roofline_is_cut(p) ? -1 : roofline_attributed(compute);
 	struct text text = {0};
 
-	if (!p->compute.measured)
+	if (!compute->measured)
 		return;
-	/* in brief the steps say it, where they are known */
-	if (c->limits->brief && (!p->compute.cost.flops || p->steps.cost.flops))
+	/* a brief report shows the FLOPs of the steps, if they are known, instead */
+	if (c->limits->brief && (!compute->cost.flops || p->steps.cost.flops))
 		return;
 	if (!c->limits->brief)
 		document_say(c->document, BLOCK_SECTION, "Compute");
-	if (p->compute.cost.counted_count)
+	if (compute->cost.counted_count)
 		compose_rate(c, p);
 	if (c->limits->brief)
 		return;
@@ -331,7 +323,6 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 		 "had");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 	compose_details(c, "Compute by type, source and function, roofline");
-	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);
 	compose_collectives(c, p);
 	compose_roofline(c, p);

@@ -96,24 +96,6 @@ static void compose_cost(struct document *document, const struct profile *profil
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
 
-/* Windows of --wait. */
-static void compose_recording_windows(struct document *document, const struct profile *profile)
-{
-	uint64_t sum_ns = 0;
-
-	if (!profile->recording_windows_count)
-		return;
-	for (size_t i = 0; i < profile->recording_windows_count; i++)
-		sum_ns +=
-			profile->recording_windows[i].to_ns - profile->recording_windows[i].from_ns;
-	document_printf(
-		document, BLOCK_PARAGRAPH,
-		"Recorded between perfx_trace_start and perfx_trace_stop: %s in %s window%s. Wall "
-		"and CPU time run from the first window to the last, pauses included.",
-		as_ns(sum_ns), as_count(profile->recording_windows_count),
-		plural(profile->recording_windows_count));
-}
-
 static void compose_groups(struct document *document, const struct profile *profile)
 {
 	struct probe_group *groups = calloc(GROUPS_MAX, sizeof(*groups));
@@ -194,7 +176,6 @@ static void compose_not_attached(struct document *document, const struct profile
 				reasons - shown);
 }
 
-/* Functions that attaching cannot trace, and how to trace them: "Python functions: …". */
 void compose_hints(struct composer *c)
 {
 	for (size_t i = 0; i < c->profile->not_attached_count; i++) {
@@ -206,7 +187,6 @@ void compose_hints(struct composer *c)
 	}
 }
 
-/* Processes that began, or mapped a file, and were not traced from then on. */
 void compose_late(struct composer *c)
 {
 	struct profile_late_sum sum = profile_late_sum(c->profile);
@@ -274,29 +254,21 @@ static void compose_origin(struct document *document, const struct profile *prof
 /* How a merged capture's clock was found: ", by 412 collectives: +3.000012 s, error 45.0 µs". */
 static void add_alignment(struct text *text, const struct perfx_merged *merged)
 {
-	switch ((enum perfx_alignment)merged->alignment) {
-	case PERFX_ALIGNMENT_REFERENCE:
+	if (merged->alignment == PERFX_ALIGNMENT_REFERENCE)
 		text_add(text, ", whose clock is the report's");
-		return;
-	case PERFX_ALIGNMENT_SAME_BOOT:
+	else if (merged->alignment == PERFX_ALIGNMENT_SAME_BOOT)
 		text_add(text, ", with the same clock");
-		return;
-	case PERFX_ALIGNMENT_WALL_CLOCK:
+	else if (merged->alignment == PERFX_ALIGNMENT_WALL_CLOCK)
 		text_add(text, ", by the machines' time of day, whose error is not known");
-		return;
-	case PERFX_ALIGNMENT_COLLECTIVES:
-	case PERFX_ALIGNMENT_BACKWARD:
-	case PERFX_ALIGNMENT_INVALID:
-		break;
-	}
-	text_printf(text, ", its clock moved by %+.6f s, error ", (double)merged->offset_ns / 1e9);
-	add_ns(text, merged->error_ns);
-	text_printf(text, ", by %" PRIu64 " %s", (uint64_t)merged->pairs_count,
-		    merged->alignment == PERFX_ALIGNMENT_COLLECTIVES ? "collectives"
-								     : "backward passes");
+	else
+		text_printf(text, ", its clock moved by %+.6f s, error %s, by %" PRIu64 " %s",
+			    (double)merged->offset_ns / 1e9, as_ns(merged->error_ns),
+			    (uint64_t)merged->pairs_count,
+			    merged->alignment == PERFX_ALIGNMENT_COLLECTIVES ? "collectives"
+									     : "backward passes");
 }
 
-/* The captures that this one was merged of. */
+/* The captures that were merged into this one. */
 static void compose_captures(struct document *document, const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->captures_count; i++) {
@@ -324,9 +296,19 @@ void compose_measured(struct composer *c)
 {
 	struct document *document = c->document;
 	const struct profile *profile = c->profile;
+	uint64_t windows_ns = 0;
 
 	document_say(document, BLOCK_HEADING, "How it was measured");
-	compose_recording_windows(document, profile);
+	for (size_t i = 0; i < profile->recording_windows_count; i++)
+		windows_ns +=
+			profile->recording_windows[i].to_ns - profile->recording_windows[i].from_ns;
+	if (profile->recording_windows_count) /* --wait */
+		document_printf(document, BLOCK_PARAGRAPH,
+				"Recorded between perfx_trace_start and perfx_trace_stop: %s in %s "
+				"window%s. Wall and CPU time run from the first window to the "
+				"last, pauses included.",
+				as_ns(windows_ns), as_count(profile->recording_windows_count),
+				plural(profile->recording_windows_count));
 	compose_cost(document, profile);
 	compose_late(c);
 	document_say(document, BLOCK_FOLD, "Probes, losses and precision");

@@ -101,54 +101,43 @@ static void compose_time_slice(struct composer *c)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* "saves up to 12.1 ms of each 60.2 ms step (20.1 %), confidence 98 %" */
-static void add_gain(struct text *text, const struct finding *finding,
-		     const struct profile_process *process)
-{
-	uint64_t step_ns = process->steps.count ? process->steps.avg_ns : 0;
-
-	if (finding->gain_unknown || !(finding->gain_ns > 0))
-		return;
-	if (step_ns)
-		text_printf(text, "saves up to %s of each %s step (%s)",
-			    as_ns(u64_of(finding->gain_ns)), as_ns(step_ns),
-			    as_percent(finding->gain_ns / (double)step_ns));
-	else
-		text_printf(text, "saves up to %s of the time", as_percent(finding->gain_ns / 1e9));
-	if (finding->confidence > 0 && finding->confidence < 1)
-		text_printf(text, ", confidence %.0f %%", 100 * finding->confidence);
-}
-
-/* `trainer (pid 42)` or, where there are several processes, `gemm in pid 42` */
+/* `trainer (pid 42)` or, where there are several processes, `gemm in pid 42`; its gain: "saves up
+ * to 12.1 ms of each 60.2 ms step (20.1 %), confidence 98 %" */
 static void add_finding(struct composer *c, const struct finding *finding, size_t process,
 			unsigned alike)
 {
+	const struct profile_process *p = &c->profile->processes[process];
+	bool has_gain = !finding->gain_unknown && finding->gain_ns > 0;
 	struct text text = {0}, gain = {0};
 
 	text_add(&text, finding->subject);
 	if (finding->of_function && c->profile->processes_count > 1)
-		text_printf(&text, " in pid %u", c->profile->processes[process].pid);
+		text_printf(&text, " in pid %u", p->pid);
 	if (alike)
 		text_printf(&text, " and %u similar worker%s", alike, plural(alike));
-	add_gain(&gain, finding, &c->profile->processes[process]);
+	if (has_gain && p->steps.count && p->steps.avg_ns)
+		text_printf(&gain, "saves up to %s of each %s step (%s)",
+			    as_ns(u64_of(finding->gain_ns)), as_ns(p->steps.avg_ns),
+			    as_percent(finding->gain_ns / (double)p->steps.avg_ns));
+	else if (has_gain)
+		text_printf(&gain, "saves up to %s of the time",
+			    as_percent(finding->gain_ns / 1e9));
+	if (has_gain && finding->confidence > 0 && finding->confidence < 1)
+		text_printf(&gain, ", confidence %.0f %%", 100 * finding->confidence);
 	document_add_finding(c->document, finding, &text, &gain, !c->limits->brief);
 }
 
 /* "python3 (pid 42)" of one worker is "python3 (pid 43)" of another. */
-static bool is_same_subject(const char *a, const char *b)
-{
-	static const char pid[] = "(pid ";
-	const char *a_pid = strstr(a, pid), *b_pid = strstr(b, pid);
-
-	if (!a_pid || !b_pid)
-		return !strcmp(a, b);
-	return a_pid - a == b_pid - b && !memcmp(a, b, (size_t)(a_pid - a));
-}
-
 static bool is_same_finding(const struct finding *a, const struct finding *b)
 {
-	return a->severity == b->severity && !strcmp(a->kind, b->kind) &&
-	       is_same_subject(a->subject, b->subject);
+	const char *a_pid = strstr(a->subject, "(pid "), *b_pid = strstr(b->subject, "(pid ");
+
+	if (a->severity != b->severity || strcmp(a->kind, b->kind) != 0)
+		return false;
+	if (!a_pid || !b_pid)
+		return !strcmp(a->subject, b->subject);
+	return a_pid - a->subject == b_pid - b->subject &&
+	       !strncmp(a->subject, b->subject, (size_t)(a_pid - a->subject));
 }
 
 /* Counts the other identical workers with the finding; *earlier: one precedes this process. */
@@ -264,9 +253,8 @@ static compose_section *const brief_sections[] = {
 
 static void compose_process(struct composer *c, size_t i)
 {
-	compose_section *const *section = c->limits->brief ? brief_sections : sections;
-
-	for (; *section; section++)
+	for (compose_section *const *section = c->limits->brief ? brief_sections : sections;
+	     *section; section++)
 		(*section)(c, &c->profile->processes[i]);
 }
 
@@ -403,29 +391,7 @@ static void add_losses(struct text *text, const struct profile *profile)
 		text_add(text, " No record was lost.");
 }
 
-static void compose_cost_line(struct composer *c)
-{
-	const struct profile *profile = c->profile;
-	bool is_cut = profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_HITS);
-	const char *at_least = is_cut ? "at least " : "";
-	struct text text = {0};
-
-	text_printf(&text, "Cost: %s probe%s, %s%s hit%s", as_count(profile->probes_count),
-		    plural(profile->probes_count), at_least, as_count(profile->hits_count),
-		    plural(profile->hits_count));
-	if (profile->overhead_percent >= 0)
-		text_printf(&text, ", estimated slowdown %s%s", at_least,
-			    as_slowdown(profile->overhead_percent / 100));
-	else if (profile->hits_count)
-		text_add(&text, ", slowdown unknown: the CPU time of the traced processes is not "
-				"known well enough");
-	text_add_observed(&text, profile);
-	text_add(&text, ".");
-	add_losses(&text, profile);
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
-}
-
-/* Functions that were asked for and could not be attached. */
+/* Functions that were requested and could not be attached. */
 static void compose_failures(struct composer *c)
 {
 	const struct profile_not_attached *first = NULL;
@@ -447,10 +413,28 @@ static void compose_failures(struct composer *c)
 			count == first->count ? "." : ", … (--full lists them).");
 }
 
+/* The end of a brief report. */
 static void compose_brief_end(struct composer *c)
 {
+	const struct profile *profile = c->profile;
+	bool is_cut = profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_HITS);
+	const char *at_least = is_cut ? "at least " : "";
+	struct text text = {0};
+
 	document_say(c->document, BLOCK_HEADING, "How it was measured");
-	compose_cost_line(c);
+	text_printf(&text, "Cost: %s probe%s, %s%s hit%s", as_count(profile->probes_count),
+		    plural(profile->probes_count), at_least, as_count(profile->hits_count),
+		    plural(profile->hits_count));
+	if (profile->overhead_percent >= 0)
+		text_printf(&text, ", estimated slowdown %s%s", at_least,
+			    as_slowdown(profile->overhead_percent / 100));
+	else if (profile->hits_count)
+		text_add(&text, ", slowdown unknown: the CPU time of the traced processes is not "
+				"known well enough");
+	text_add_observed(&text, profile);
+	text_add(&text, ".");
+	add_losses(&text, profile);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
 	compose_failures(c);
 	compose_late(c);
 	compose_hints(c);

@@ -36,14 +36,12 @@ static void compose_durations(struct composer *c, const struct profile_process *
 		text_printf(&text, " (confidence %s)", as_percent(steps->confidence));
 	if (steps->found_by == PROFILE_STEPS_BY_BACKWARD)
 		text_add(&text, " (one for each backward pass)");
-	if (!steps->count) {
-		document_add(c->document, BLOCK_PARAGRAPH, &text);
-		return;
-	}
-	text_printf(&text, ": %s on average, median %s, p95 %s, longest %s", as_ns(steps->avg_ns),
-		    as_ns(steps->p50_ns), as_ns(steps->p95_ns), as_ns(steps->max_ns));
+	if (steps->count)
+		text_printf(&text, ": %s on average, median %s, p95 %s, longest %s",
+			    as_ns(steps->avg_ns), as_ns(steps->p50_ns), as_ns(steps->p95_ns),
+			    as_ns(steps->max_ns));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
-	if (steps->startup_ns > profile_recorded_ns(c->profile, p) / STARTUP_SHOWN)
+	if (steps->count && steps->startup_ns > profile_recorded_ns(c->profile, p) / STARTUP_SHOWN)
 		document_printf(c->document, BLOCK_PARAGRAPH,
 				"Imports and set-up took %s before the first step",
 				as_ns(steps->startup_ns));
@@ -75,11 +73,11 @@ static void compose_cost(struct composer *c, const struct profile_process *p)
 		} else if (!p->steps.gpu.computes) {
 			text_add(&text, ". The peak of this host is not known (set --peak-flops)");
 		}
-	}
-	if (rates.flops_per_s >= 0 && p->steps.cost.flops && !c->limits->brief) {
-		text_printf(&text,
-			    ", by all threads of the process (%s on the thread of the steps)",
-			    as_percent(rates.thread_share));
+		if (!c->limits->brief)
+			text_printf(&text,
+				    ", by all threads of the process (%s on the thread of the "
+				    "steps)",
+				    as_percent(rates.thread_share));
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -92,7 +90,7 @@ static void add_missing(struct text *text, uint64_t count, const char *one, cons
 		    count == 1 ? one : more);
 }
 
-/* No steps, or figures of fewer than there are. */
+/* Why there are no steps, or numbers of some of them only. */
 static void compose_why(struct composer *c, const struct profile_process *p)
 {
 	struct text text = {0};
