@@ -130,7 +130,7 @@ static void compose_functions(struct comparer *c, const struct diff_process *p, 
 		document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-static void compose_story(struct comparer *c, const struct diff_process *p)
+static void compose_changes(struct comparer *c, const struct diff_process *p)
 {
 	struct text text = {0};
 
@@ -167,7 +167,7 @@ const char *diff_memory_word(enum diff_verdict verdict)
 	return names[verdict];
 }
 
-/* What the verdict says; NULL: there is none. */
+/* The changes that the verdict names; NULL: none. */
 struct highlights {
 	/* with the largest impact; by enum diff_verdict */
 	const struct diff_function *functions[DIFF_WORSE + 1];
@@ -334,7 +334,7 @@ static void compose_part(struct comparer *c, struct diff_pair pair, const char *
 		compose_pair(c, pair, "", "mean, ", part);
 }
 
-static void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
+static void compose_steps(struct comparer *c, const struct diff_steps *steps)
 {
 	struct text facts = {0};
 
@@ -504,26 +504,6 @@ static void add_capture(struct text *text, const char *side, const char *name,
 	text_add(text, ".");
 }
 
-/* Differences in how the two were recorded. */
-static void compose_warnings(struct comparer *c)
-{
-	const struct profile *a = c->diff->a, *b = c->diff->b;
-	struct document *d = c->document;
-
-	if (a->partial || b->partial)
-		document_say(d, BLOCK_WARNING,
-			     a->partial && b->partial
-				     ? "Both recordings are partial: see the report of each."
-			     : a->partial ? "A is partial: see its report."
-					  : "B is partial: see its report.");
-	if (strcmp(a->host_name, b->host_name) || a->cpus_count != b->cpus_count)
-		document_say(d, BLOCK_WARNING, "The recordings are of different machines.");
-	if (a->compensated != b->compensated)
-		document_say(
-			d, BLOCK_WARNING,
-			"The cost of probes is subtracted in one recording only (--compensate).");
-}
-
 static void compose_process(struct comparer *c, const struct diff_process *p)
 {
 	struct text facts = {0};
@@ -541,8 +521,8 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 	diff_add_fact(&facts, "CPUs", p->cores, diff_add_number);
 	diff_add_fact(&facts, "computed", p->flops_per_s, diff_add_flops);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
-	compose_story(c, p);
-	compose_step_changes(c, &p->steps);
+	compose_changes(c, p);
+	compose_steps(c, &p->steps);
 	if (p->functions_count && p->functions[0].in == (DIFF_IN_A | DIFF_IN_B))
 		compose_times(c, p);
 	compose_rates(c, p);
@@ -579,19 +559,33 @@ static void compose_note(struct comparer *c)
 
 static int compose(struct comparer *c)
 {
+	const struct profile *a = c->diff->a, *b = c->diff->b;
 	struct text verdict = {0}, captures = {0};
+	struct document *d = c->document;
 
 	diff_say_verdict(&verdict, c->diff);
-	document_add(c->document, c->verdict, &verdict);
-	add_capture(&captures, "A", c->options->name_a, c->diff->a);
+	document_add(d, c->verdict, &verdict);
+	add_capture(&captures, "A", c->options->name_a, a);
 	text_add(&captures, " ");
-	add_capture(&captures, "B", c->options->name_b, c->diff->b);
-	document_add(c->document, BLOCK_PARAGRAPH, &captures);
-	compose_warnings(c);
+	add_capture(&captures, "B", c->options->name_b, b);
+	document_add(d, BLOCK_PARAGRAPH, &captures);
+	/* Differences in how the two were recorded. */
+	if (a->partial || b->partial)
+		document_say(d, BLOCK_WARNING,
+			     a->partial && b->partial
+				     ? "Both recordings are partial: see the report of each."
+			     : a->partial ? "A is partial: see its report."
+					  : "B is partial: see its report.");
+	if (strcmp(a->host_name, b->host_name) || a->cpus_count != b->cpus_count)
+		document_say(d, BLOCK_WARNING, "The recordings are of different machines.");
+	if (a->compensated != b->compensated)
+		document_say(
+			d, BLOCK_WARNING,
+			"The cost of probes is subtracted in one recording only (--compensate).");
 	for (size_t i = 0; i < c->diff->processes_count; i++)
 		compose_process(c, &c->diff->processes[i]);
 	compose_note(c);
-	return c->document->failed ? -ENOMEM : 0;
+	return d->failed ? -ENOMEM : 0;
 }
 
 static struct comparer comparer_of(struct document *document, const struct diff *diff,

@@ -12,9 +12,8 @@
 #include <string.h>
 
 /*
- * Findings that one side has and the other has not. A finding is the same one when its kind is, and
- * its subject: subjects are compared without the numbers of processes and threads, which
- * differ from run to run.
+ * Findings of one side only. Two findings are the same if their kinds and subjects are: subjects
+ * are compared without the IDs of processes and threads, which differ from run to run.
  */
 
 /* Without " (pid 42)" and " (tid 42)". */
@@ -99,8 +98,8 @@ static const struct profile_steps *steps_of(const struct profile_process *p)
 	return p && p->steps.count ? &p->steps : NULL;
 }
 
-/* Steps that are found by the periods of different functions, or by one and by a mark, may be
- * different things: then those that are marked count. */
+/* Steps that were found by the periods of different functions, or by a period and by a mark, may be
+ * different things: only marked steps count then. */
 static void drop_other_steps(const struct diff *diff, const struct profile_steps **a,
 			     const struct profile_steps **b)
 {
@@ -120,13 +119,10 @@ static void drop_other_steps(const struct diff *diff, const struct profile_steps
 		*b = NULL;
 }
 
-static struct sample sample_of(const struct profile_steps *steps)
+static struct sample sample_of(const struct profile_steps *s)
 {
-	if (!steps)
-		return (struct sample){.mean = NAN, .stddev = -1};
-	return (struct sample){.count = steps->count,
-			       .mean = (double)steps->total_ns / (double)steps->count,
-			       .stddev = steps->stddev_ns};
+	return s ? (struct sample){s->count, (double)s->total_ns / (double)s->count, s->stddev_ns}
+		 : (struct sample){.mean = NAN, .stddev = -1};
 }
 
 double diff_known(double number)
@@ -136,9 +132,8 @@ double diff_known(double number)
 
 static struct step_rates rates_of(const struct profile *profile, const struct profile_process *p)
 {
-	if (steps_of(p))
-		return steps_rates(profile, p);
-	return (struct step_rates){.flops = -1, .flops_per_s = -1, .mfu = -1};
+	return steps_of(p) ? steps_rates(profile, p)
+			   : (struct step_rates){.flops = -1, .flops_per_s = -1, .mfu = -1};
 }
 
 #define PAIR(field)                                                    \
@@ -216,61 +211,33 @@ double diff_per_s(uint64_t count, uint64_t ns)
 	return diff_of(count, ns) * 1e9;
 }
 
-static bool same_command(const struct profile_process *a, const struct profile_process *b)
+/* Pairs each process of B without a counterpart with the first unpaired one of A that has its name
+ * and, with by_cmdline, its command line. Both lists are in order of their start, so that ranks of
+ * one command line are paired in that order. Returns how many of B are left. */
+static size_t pair_alike(struct diff *diff, bool *taken, bool by_cmdline)
 {
-	return !strcmp(a->comm, b->comm) && !strcmp(a->cmdline, b->cmdline);
-}
+	size_t left = diff->b->processes_count;
 
-static bool same_comm(const struct profile_process *a, const struct profile_process *b)
-{
-	return !strcmp(a->comm, b->comm);
-}
-
-/* Gives each process of B without a counterpart the first of A that is like it and free. Both lists
- * are in order of their start, so that ranks of one command line meet in that order. */
-static void pair_alike(struct diff *diff, bool *taken,
-		       bool (*alike)(const struct profile_process *,
-				     const struct profile_process *))
-{
 	for (size_t i = 0; i < diff->b->processes_count; i++) {
 		struct diff_process *process = &diff->processes[i];
 
 		for (size_t j = 0; j < diff->a->processes_count && !process->a; j++) {
-			if (taken[j] || !alike(&diff->a->processes[j], process->b))
+			const struct profile_process *a = &diff->a->processes[j];
+
+			if (taken[j] || strcmp(a->comm, process->b->comm) != 0 ||
+			    (by_cmdline && strcmp(a->cmdline, process->b->cmdline) != 0))
 				continue;
-			process->a = &diff->a->processes[j];
+			process->a = a;
 			taken[j] = true;
 		}
+		left -= process->a != NULL;
 	}
-}
-
-/* A program that was renamed: the one that is left on either side. */
-static void pair_last(struct diff *diff, bool *taken)
-{
-	struct diff_process *left_b = NULL;
-	size_t count_a = 0, count_b = 0, left_a = 0;
-
-	for (size_t i = 0; i < diff->b->processes_count; i++) {
-		if (diff->processes[i].a)
-			continue;
-		left_b = &diff->processes[i];
-		count_b++;
-	}
-	for (size_t i = 0; i < diff->a->processes_count; i++) {
-		if (taken[i])
-			continue;
-		left_a = i;
-		count_a++;
-	}
-	if (count_a != 1 || count_b != 1)
-		return;
-	left_b->a = &diff->a->processes[left_a];
-	taken[left_a] = true;
+	return left;
 }
 
 static int pair_processes(struct diff *diff)
 {
-	size_t in_a = diff->a->processes_count, in_b = diff->b->processes_count;
+	size_t in_a = diff->a->processes_count, in_b = diff->b->processes_count, left_b;
 	bool *taken = calloc(in_a + 1, sizeof(*taken));
 
 	diff->processes = calloc(in_a + in_b + 1, sizeof(*diff->processes));
@@ -281,14 +248,20 @@ static int pair_processes(struct diff *diff)
 	diff->processes_count = in_b;
 	for (size_t i = 0; i < in_b; i++)
 		diff->processes[i].b = &diff->b->processes[i];
-	pair_alike(diff, taken, same_command);
-	pair_alike(diff, taken, same_comm);
-	pair_last(diff, taken);
-	for (size_t i = 0; i < in_a; i++) {
+	pair_alike(diff, taken, true);
+	left_b = pair_alike(diff, taken, false);
+	for (size_t i = 0; i < in_a; i++)
 		if (!taken[i])
 			diff->processes[diff->processes_count++].a = &diff->a->processes[i];
-	}
 	free(taken);
+	/* one is left on either side: a program that was renamed */
+	for (size_t i = 0; i < in_b && left_b == 1 && diff->processes_count == in_b + 1; i++) {
+		if (diff->processes[i].a)
+			continue;
+		diff->processes[i].a = diff->processes[in_b].a;
+		diff->processes[in_b].a = NULL;
+		diff->processes_count = in_b;
+	}
 	return 0;
 }
 

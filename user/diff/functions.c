@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A function of one side: its row, and its identity. Versions of a library are one, and so
- * are programs that were renamed. */
+/* A function of one side: its row, and its identity. All versions of a library are the same module,
+ * and so are all names of the program. */
 struct side_row {
 	const struct profile_function *function;
 	const char *module; /* base name; "": the program itself; of a range: its source */
@@ -35,30 +35,21 @@ static int compare_names(const struct side_row *a, const struct side_row *b)
 ORDER(by_name, struct side_row, compare_names(a, b),
       ASCENDING(a->function->offset, b->function->offset))
 
-/* Is it the file that the command line begins with? */
-static bool is_program(const struct profile_process *process, const char *module)
-{
-	size_t length = strcspn(process->cmdline, "\x1f"), base = length;
-
-	while (base && process->cmdline[base - 1] != '/')
-		base--;
-	return strlen(module) == length - base &&
-	       !memcmp(module, process->cmdline + base, length - base);
-}
-
 static struct side_row side_row(const struct profile_process *process,
 				const struct profile_function *function,
 				const struct profile_row *row)
 {
-	struct side_row side = {.function = function, .row = row, .module = ""};
+	struct side_row side = {.function = function, .row = row, .module = function->module_base};
+	size_t length = strcspn(process->cmdline, "\x1f"), base = length;
 	const char *suffix;
 
+	while (base && process->cmdline[base - 1] != '/')
+		base--;
 	if (function->flags & PERFX_FUNCTION_RANGE)
 		side.module = name_of_source(function->source);
-	else if (is_program(process, function->module_base))
-		return side;
-	else
-		side.module = function->module_base;
+	else if (strlen(side.module) == length - base &&
+		 !strncmp(side.module, process->cmdline + base, length - base))
+		side.module = ""; /* the program itself: the command line begins with it */
 	/* libtorch_cpu.so.2.1 is libtorch_cpu.so */
 	suffix = strstr(side.module, ".so.");
 	side.module_length = suffix ? (size_t)(suffix - side.module) + 3 : strlen(side.module);
@@ -269,8 +260,8 @@ static void match_name(struct diff_process *process, const struct side_rows *a, 
 		struct diff_function *f = &process->functions[process->functions_count++];
 
 		*f = unknown;
-		set_side(f, false, a, i + k, single ? in_a > 0 : in_a);
-		set_side(f, true, b, j + k, single ? in_b > 0 : in_b);
+		set_side(f, false, a, i + k, single && in_a ? 1 : in_a);
+		set_side(f, true, b, j + k, single && in_b ? 1 : in_b);
 		f->welch = welch_test(&f->a, &f->b);
 		f->impact = (f->avg_ns.b - f->avg_ns.a) * f->calls_per_s.b / 1e9;
 		f->in = (in_a ? DIFF_IN_A : 0) | (in_b ? DIFF_IN_B : 0);

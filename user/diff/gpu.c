@@ -68,7 +68,7 @@ static struct side_work kernel_work(const struct profile_gpu_kernel *kernel)
 	return work;
 }
 
-/* In order, each kind once. */
+/* Sorts the works and adds up those of one kind. */
 static void merge_works(struct side_works *side)
 {
 	size_t kept = 0;
@@ -181,11 +181,6 @@ static void match_works(struct diff_gpu *gpu, const struct side_works *a,
 	}
 }
 
-static double share_of(const struct profile_process *p, uint64_t ns)
-{
-	return diff_of(ns, profile_wall_ns(p));
-}
-
 static double exposed_share(const struct profile_process *p)
 {
 	uint64_t ns = 0;
@@ -199,7 +194,7 @@ static double exposed_share(const struct profile_process *p)
 		communicates |= place->communicating_ns > 0;
 		ns += place->exposed_ns;
 	}
-	return communicates ? share_of(p, ns) : NAN;
+	return communicates ? diff_of(ns, profile_wall_ns(p)) : NAN;
 }
 
 /* Mean of its devices. */
@@ -220,23 +215,20 @@ static double utilisation(const struct profile_gpu *gpu)
 /* Sets the numbers of one side. */
 static void set_side(struct diff_gpu *gpu, bool is_b, const struct profile_process *p)
 {
+	uint64_t wall_ns = p ? profile_wall_ns(p) : 0;
 	struct gpu_rates rates;
 
-	if (!p)
-		return;
-	if (p->energy.gpu_mj)
-		*diff_side(&gpu->power_w, is_b) =
-			diff_per_s(p->energy.gpu_mj, profile_wall_ns(p)) / 1e3;
-	if (!p->gpu.used)
+	if (p && p->energy.gpu_mj)
+		*diff_side(&gpu->power_w, is_b) = diff_per_s(p->energy.gpu_mj, wall_ns) / 1e3;
+	if (!p || !p->gpu.used)
 		return;
 	rates = gpu_rates(p);
-	*diff_side(&gpu->busy_share, is_b) = share_of(p, p->gpu.busy_ns);
+	*diff_side(&gpu->busy_share, is_b) = diff_of(p->gpu.busy_ns, wall_ns);
 	*diff_side(&gpu->exposed_share, is_b) = exposed_share(p);
 	*diff_side(&gpu->utilisation, is_b) = utilisation(&p->gpu);
 	if (p->gpu.syncs_count)
-		*diff_side(&gpu->wait_share, is_b) = share_of(p, p->gpu.wait_ns);
-	*diff_side(&gpu->launches_per_s, is_b) =
-		diff_per_s(p->gpu.launches_count, profile_wall_ns(p));
+		*diff_side(&gpu->wait_share, is_b) = diff_of(p->gpu.wait_ns, wall_ns);
+	*diff_side(&gpu->launches_per_s, is_b) = diff_per_s(p->gpu.launches_count, wall_ns);
 	*diff_side(&gpu->latency_p50_ns, is_b) = diff_of(p->gpu.latency_p50_ns, 1);
 	*diff_side(&gpu->flops_per_s, is_b) = diff_known(rates.flops_per_s);
 	*diff_side(&gpu->mfu, is_b) = diff_known(rates.mfu);

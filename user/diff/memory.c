@@ -22,27 +22,11 @@ static const struct profile_memory *memory_of(const struct profile_process *p, u
 	return NULL;
 }
 
-/* Was every allocation seen, for as long as the process was? */
+/* Was every allocation recorded, for as long as the process was traced? */
 static bool is_exact(const struct profile_memory *memory, const struct profile_process *p)
 {
 	return !memory->sampled && !memory->bound &&
 	       (double)memory->recorded_ns >= 0.99 * (double)profile_wall_ns(p);
-}
-
-/* Memory has no spread within a recording: a large enough change of an exact peak is significant.
- */
-static void judge_memory(const struct diff *diff, struct diff_memory *memory)
-{
-	double change = diff_change(memory->peak_bytes);
-	double bytes = memory->peak_bytes.b - memory->peak_bytes.a;
-
-	if (!memory->exact || isnan(bytes))
-		return;
-	memory->verdict = DIFF_SAME;
-	/* from nothing it is no share */
-	if (fabs(bytes) >= DIFF_MEMORY_BYTES_MIN && !(fabs(change) < DIFF_MEMORY_SHARE_MIN))
-		memory->verdict = bytes > 0 ? DIFF_WORSE : DIFF_BETTER;
-	memory->regressed = bytes >= DIFF_MEMORY_BYTES_MIN && !(change <= diff->threshold);
 }
 
 static double rate(const struct profile_memory *memory, uint64_t count)
@@ -64,13 +48,23 @@ static void compare_domain(const struct diff *diff, struct diff_process *process
 				 rate(b, b ? b->allocs.value : 0)},
 		.exact = !domain || (a && b && is_exact(a, p) && is_exact(b, q)),
 	};
+	double change, bytes;
 
 	if (!domain)
 		into.peak_bytes = (struct diff_pair){p ? known(p->rss_peak_bytes) : NAN,
 						     q ? known(q->rss_peak_bytes) : NAN};
 	if (!a && !b && isnan(into.peak_bytes.a) && isnan(into.peak_bytes.b))
 		return;
-	judge_memory(diff, &into);
+	/* Memory has no spread within a recording: a large enough change of an exact peak is
+	 * significant. The change is NAN if A has no memory. */
+	change = diff_change(into.peak_bytes);
+	bytes = into.peak_bytes.b - into.peak_bytes.a;
+	if (into.exact && !isnan(bytes)) {
+		into.verdict = DIFF_SAME;
+		if (fabs(bytes) >= DIFF_MEMORY_BYTES_MIN && !(fabs(change) < DIFF_MEMORY_SHARE_MIN))
+			into.verdict = bytes > 0 ? DIFF_WORSE : DIFF_BETTER;
+		into.regressed = bytes >= DIFF_MEMORY_BYTES_MIN && !(change <= diff->threshold);
+	}
 	process->memory[process->memory_count++] = into;
 }
 
@@ -85,8 +79,8 @@ struct side_places {
 	size_t count;
 };
 
-/* Lines and offsets are not in it, for they move with every edit; nor are files and modules, where
- * the function is known. */
+/* Leaves out lines and offsets, which move with every edit, and the files and modules of known
+ * functions. */
 static char *key_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	struct text key = {0};
