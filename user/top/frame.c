@@ -197,7 +197,7 @@ ORDER(by_cpu, struct top_row,
       DESCENDING(or_0(a->cells[LINE_CPU].value), or_0(b->cells[LINE_CPU].value)),
       DESCENDING(or_0(a->cells[LINE_WAITING].value), or_0(b->cells[LINE_WAITING].value)))
 
-/* For how long it has been found without a break. */
+/* How long the finding has existed without a break. */
 static double age_of(struct composer *c, struct top_past *past,
 		     const struct profile_process *process, const struct finding *finding)
 {
@@ -217,6 +217,7 @@ static double age_of(struct composer *c, struct top_past *past,
 	return (double)(snapshot->to_ns - past->known[at].since_ns);
 }
 
+/* The lines that the table shows below a selected finding. */
 static const char *details_of(struct composer *c, const struct finding *finding)
 {
 	struct text sentences = {0};
@@ -274,38 +275,33 @@ static void add_findings(struct composer *c, struct top_past *past)
 		table->why = "nothing was found";
 }
 
-/* The row of a place, of those from `from` on: several stacks may have led there. */
-static struct top_row *row_of_place(struct composer *c, size_t from,
-				    const struct profile_process *process, const char *place,
-				    const struct profile_memory *memory)
-{
-	struct top_table *table = &c->frame->tables[TOP_MEMORY];
-
-	for (size_t i = from; i < table->rows_count; i++)
-		if (!strcmp(table->rows[i].cells[MEMORY_PLACE].text, place))
-			return &table->rows[i];
-	return ADD_ROW(c, TOP_MEMORY, process, VALUE(NAN), VALUE(NAN), VALUE(NAN),
-		       TEXT(memory_words(memory)), VALUE(process->pid), TEXT(place));
-}
-
 /* NAN: not measured yet. */
 static void add_to(struct top_cell *cell, double value)
 {
 	cell->value = isnan(cell->value) ? value : cell->value + value;
 }
 
-/* Rates are those of the epoch: hotspots have no period. */
+/* Adds a hotspot to the row of its place, if the rows from `from` on have one: several stacks may
+ * have led there. Rates are those of the epoch: hotspots have no period. */
 static void add_hotspot(struct composer *c, size_t from, const struct profile_process *process,
 			const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	const struct profile *profile = c->snapshot->profile;
 	double epoch_s = (double)profile_recorded_ns(profile, process) / 1e9;
-	struct text place = {0};
-	struct top_row *row;
+	struct top_table *table = &c->frame->tables[TOP_MEMORY];
+	struct top_row *row = NULL;
+	struct text words = {0};
+	const char *place;
 
-	location_hotspot(&place, profile, memory, hotspot);
-	row = row_of_place(c, from, process, keep_sentence(c, text_peek(&place)), memory);
-	text_clear(&place);
+	location_hotspot(&words, profile, memory, hotspot);
+	place = keep_sentence(c, text_peek(&words));
+	text_clear(&words);
+	for (size_t i = from; i < table->rows_count && !row; i++)
+		if (!strcmp(table->rows[i].cells[MEMORY_PLACE].text, place))
+			row = &table->rows[i];
+	if (!row)
+		row = ADD_ROW(c, TOP_MEMORY, process, VALUE(NAN), VALUE(NAN), VALUE(NAN),
+			      TEXT(memory_words(memory)), VALUE(process->pid), TEXT(place));
 	add_to(&row->cells[MEMORY_LIVE], measured(hotspot->live_bytes));
 	if (epoch_s <= 0)
 		return;
@@ -347,24 +343,13 @@ static void add_memory(struct composer *c)
 		table->why = recorded ? "nothing was allocated" : "no allocation is traced";
 }
 
-static const char *name_of_process(struct composer *c, const struct profile_process *process)
-{
-	struct text name = {0};
-
-	escape_display(&name, process->comm);
-	text_printf(&name, " (pid %u", process->pid);
-	if (process->rank.world_size)
-		text_printf(&name, ", rank %u of %u", process->rank.rank, process->rank.world_size);
-	text_add(&name, process->exited ? ", exited)" : ")");
-	return keep_text(c, &name);
-}
-
 static uint64_t point_or_0(uint64_t value)
 {
 	return value == PROFILE_ABSENT ? 0 : value;
 }
 
-/* By the kernels that ran, else as the driver says it of the devices that the process uses. */
+/* From the kernels that ran, otherwise the driver's utilization of the busiest device of the
+ * process. */
 static double gpu_share(const struct composer *c, const struct live_point *last,
 			const struct profile_process *process)
 {
@@ -388,12 +373,18 @@ static void fill_process(struct composer *c, struct top_process *shown,
 	const struct profile_process *process = live->process;
 	const struct live_point *last =
 		live->history_count ? &live->history[live->history_count - 1] : NULL;
+	struct text name = {0};
 	size_t count;
 	double sum = 0;
 
+	escape_display(&name, process->comm);
+	text_printf(&name, " (pid %u", process->pid);
+	if (process->rank.world_size)
+		text_printf(&name, ", rank %u of %u", process->rank.rank, process->rank.world_size);
+	text_add(&name, process->exited ? ", exited)" : ")");
 	*shown = (struct top_process){.pid = process->pid,
 				      .exited = process->exited,
-				      .name = name_of_process(c, process),
+				      .name = keep_text(c, &name),
 				      .steps_count = live->steps_count,
 				      .step_ns = NAN,
 				      .steps_per_s = 0,

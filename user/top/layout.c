@@ -219,7 +219,7 @@ struct phase {
 	unsigned columns; /* 0: by its share */
 };
 
-/* Takes the words from the smallest phases until the others fit. */
+/* Removes the words of the smallest phases until the others fit. */
 static void drop_words(struct phase *phases, size_t count, unsigned columns)
 {
 	unsigned needed = 0;
@@ -316,35 +316,26 @@ struct gauge {
 #define GAUGE_VALUE   10
 #define GAUGE_COLUMNS 36 /* narrower ones are two a line */
 
-static size_t gauges_of(const struct top_process *process, struct gauge gauges[GAUGES_MAX])
+static void add_gauges(struct top_layout *layout, const struct top_process *process)
 {
 	static const char *const live_labels[] = {"Live", "Heap", "Tensors", "GPU mem", "Live"};
-	size_t count = 0;
+	struct gauge gauges[GAUGES_MAX] = {{"CPU", "-", &process->cpu},
+					   {"Memory", "", &process->rss}};
+	size_t count = 2, per_line = layout->width / GAUGE_COLUMNS;
+	struct top_line *line = NULL;
 
-	gauges[count] = (struct gauge){.label = "CPU", .series = &process->cpu, .value = "-"};
 	if (!isnan(process->cpu_share))
-		format_percent(gauges[count].value, process->cpu_share);
-	count++;
-	gauges[count] = (struct gauge){.label = "Memory", .series = &process->rss};
-	format_bytes(gauges[count++].value, u64_of(process->rss_bytes));
+		format_percent(gauges[0].value, process->cpu_share);
+	format_bytes(gauges[1].value, u64_of(process->rss_bytes));
 	if (!isnan(process->live_bytes)) {
-		gauges[count] = (struct gauge){.label = live_labels[process->live_domain],
-					       .series = &process->live};
+		gauges[count] =
+			(struct gauge){live_labels[process->live_domain], "", &process->live};
 		format_bytes(gauges[count++].value, u64_of(process->live_bytes));
 	}
 	if (!isnan(process->gpu_share)) {
-		gauges[count] = (struct gauge){.label = "GPU", .series = &process->gpu};
+		gauges[count] = (struct gauge){"GPU", "", &process->gpu};
 		format_percent(gauges[count++].value, process->gpu_share);
 	}
-	return count;
-}
-
-static void add_gauges(struct top_layout *layout, const struct top_process *process)
-{
-	struct gauge gauges[GAUGES_MAX];
-	size_t count = gauges_of(process, gauges), per_line = layout->width / GAUGE_COLUMNS;
-	struct top_line *line = NULL;
-
 	per_line = per_line < 1 ? 1 : per_line > count ? count : per_line;
 	for (size_t i = 0; i < count; i++) {
 		unsigned share = layout->width / (unsigned)per_line;
@@ -372,7 +363,6 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 	const struct top_process *process = frame ? top_model_process(model, frame) : NULL;
 	size_t room = layout->height > BODY_MIN ? layout->height - BODY_MIN : 1;
 	struct top_line *line;
-	struct text lost = {0};
 
 	add_title(layout, frame, model);
 	if (!frame) {
@@ -395,11 +385,9 @@ static void add_header(struct top_layout *layout, const struct top_frame *frame,
 	if (!isnan(frame->slowdown))
 		put_whole(layout, line, TOP_STYLE_PLAIN, "slows it by %s · ",
 			  as_percent(frame->slowdown));
-	if (frame->losses[0])
-		text_printf(&lost, "lost: %s", frame->losses);
-	put(layout, line, lost.length ? TOP_STYLE_MEDIUM : TOP_STYLE_PLAIN,
-	    lost.length ? text_peek(&lost) : "no loss");
-	text_finish(&lost, &layout->failed);
+	put(layout, line, frame->losses[0] ? TOP_STYLE_MEDIUM : TOP_STYLE_PLAIN,
+	    frame->losses[0] ? "lost: " : "no loss");
+	put(layout, line, TOP_STYLE_MEDIUM, frame->losses);
 	put_whole(layout, line, TOP_STYLE_PLAIN, " · %s hits/s",
 		  as_count(u64_of(frame->hits_per_s)));
 	if (!isnan(frame->tracer_share))
@@ -433,43 +421,26 @@ static unsigned rank_for(const struct top_table *table, unsigned width, bool sev
 	return 0;
 }
 
-static void format_cell(struct text *text, const struct top_column *column,
-			const struct top_cell *cell)
+static void format_cell(struct text *text, enum top_unit unit, const struct top_cell *cell)
 {
 	double value = cell->value;
 
-	if (column->unit == TOP_TEXT) {
+	if (unit == TOP_TEXT)
 		text_add(text, cell->text);
-		return;
-	}
-	if (isnan(value)) {
+	else if (isnan(value))
 		text_add(text, "-");
-		return;
-	}
-	switch (column->unit) {
-	case TOP_NS:
+	else if (unit == TOP_NS)
 		add_ns(text, u64_of(value));
-		break;
-	case TOP_SHARE:
+	else if (unit == TOP_SHARE)
 		add_share(text, value);
-		break;
-	case TOP_RATE:
-		if (value < 100)
-			text_printf(text, "%.1f", value);
-		else
-			add_count(text, u64_of(value + 0.5));
-		break;
-	case TOP_BYTES:
+	else if (unit == TOP_BYTES)
 		add_bytes(text, u64_of(value));
-		break;
-	case TOP_FLOPS:
+	else if (unit == TOP_FLOPS)
 		add_si(text, value, "");
-		break;
-	case TOP_NUMBER:
-	case TOP_TEXT:
-		text_printf(text, "%.0f", value);
-		break;
-	}
+	else if (unit == TOP_RATE && value >= 100)
+		add_count(text, u64_of(value + 0.5));
+	else
+		text_printf(text, unit == TOP_RATE ? "%.1f" : "%.0f", value);
 }
 
 /* Numbers are at the right of their column, texts at the left. */
@@ -523,7 +494,7 @@ static void add_row(struct top_layout *layout, const struct top_table *table,
 			continue;
 		if (!is_selected && row->severity && !i)
 			style = TOP_STYLE_HIGH + row->severity - FINDING_HIGH;
-		format_cell(&cell, column, &row->cells[i]);
+		format_cell(&cell, column->unit, &row->cells[i]);
 		put_cell(layout, line, column, text_peek(&cell), style,
 			 i + 1 == table->columns_count);
 		text_finish(&cell, &layout->failed);
@@ -534,13 +505,10 @@ static void add_row(struct top_layout *layout, const struct top_table *table,
 static void add_why(struct top_layout *layout, const struct top_table *table,
 		    const struct top_model *model)
 {
-	struct top_line *line = new_line(layout);
+	bool is_filtered = table->rows_count && model->filter[0];
 
-	if (table->rows_count && model->filter[0])
-		put(layout, line, TOP_STYLE_DIM, "no row passes the filter");
-	else
-		put(layout, line, TOP_STYLE_DIM,
-		    table->why ? table->why : "nothing in this second");
+	put(layout, new_line(layout), TOP_STYLE_DIM,
+	    is_filtered ? "no row passes the filter" : table->why ?: "nothing in this second");
 }
 
 /* The page with the selected row, and the details of that row. */
@@ -616,7 +584,7 @@ static void add_tabs(struct top_layout *layout, const struct top_frame *frame,
 }
 
 struct key_help {
-	const char *keys, *what;
+	const char *keys, *meaning;
 };
 
 static const struct key_help keys[] = {
@@ -670,11 +638,11 @@ static void add_last(struct top_layout *layout, const struct top_model *model)
 		break;
 	case TOP_BROWSE:
 		for (size_t i = 0; i < sizeof(short_keys) / sizeof(short_keys[0]); i++) {
-			if (utf8_width(short_keys[i].keys) + utf8_width(short_keys[i].what) + 1 >
+			if (utf8_width(short_keys[i].keys) + utf8_width(short_keys[i].meaning) + 1 >
 			    left_of(layout, line))
 				break;
 			put_whole(layout, line, TOP_STYLE_LABEL, "%s ", short_keys[i].keys);
-			put(layout, line, TOP_STYLE_DIM, short_keys[i].what);
+			put(layout, line, TOP_STYLE_DIM, short_keys[i].meaning);
 			pad(layout, line, TOP_STYLE_PLAIN, line ? line->columns + 2 : 0);
 		}
 		break;
@@ -702,7 +670,7 @@ void top_layout_screen(struct top_layout *layout, const struct top_frame *frame,
 			put(layout, line, TOP_STYLE_PLAIN, "  ");
 			put(layout, line, TOP_STYLE_LABEL, keys[i].keys);
 			pad(layout, line, TOP_STYLE_PLAIN, 22);
-			put(layout, line, TOP_STYLE_PLAIN, keys[i].what);
+			put(layout, line, TOP_STYLE_PLAIN, keys[i].meaning);
 		}
 		new_line(layout);
 		put(layout, new_line(layout), TOP_STYLE_DIM,

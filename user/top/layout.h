@@ -171,8 +171,8 @@ size_t top_model_rows(const struct top_model *model, const struct top_frame *fra
 		      const struct top_row ***rows);
 
 /*
- * A frame as lines of text with styles, for a given width and height. What draws them needs to know
- * nothing of what they say.
+ * A frame as lines of text with styles, for a given width and height. The code that draws the lines
+ * does not depend on their content.
  */
 enum top_style {
 	TOP_STYLE_PLAIN = 0,

@@ -120,12 +120,7 @@ static void move_to(struct top_model *model, const struct top_frame *frame, long
 		*selected = (size_t)step > last - *selected ? last : *selected + (size_t)step;
 }
 
-static void show_view(struct top_model *model, size_t view)
-{
-	model->view = (enum top_view)(view % TOP_VIEWS);
-}
-
-/* Keys that need something to be shown. */
+/* Keys that need a frame. */
 static void browse_rows(struct top_model *model, const struct top_frame *frame, uint32_t key)
 {
 	const struct top_process *process = top_model_process(model, frame);
@@ -198,37 +193,25 @@ static enum top_action browse(struct top_model *model, const struct top_frame *f
 		model->filter[0] = '\0';
 		break;
 	case TOP_KEY_TAB:
-		show_view(model, model->view + 1u);
+		model->view = (model->view + 1u) % TOP_VIEWS;
 		break;
 	case TOP_KEY_BACK_TAB:
-		show_view(model, model->view + TOP_VIEWS - 1u);
+		model->view = (model->view + TOP_VIEWS - 1u) % TOP_VIEWS;
 		break;
 	default:
 		if (key >= '1' && key < '1' + TOP_VIEWS)
-			show_view(model, key - '1');
+			model->view = key - '1';
 		else if (frame)
 			browse_rows(model, frame, key);
 	}
 	return TOP_NOTHING;
 }
 
-/* UTF-8 of a character; its bytes. */
-static size_t encode(uint32_t code, char bytes[4])
-{
-	size_t count = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-
-	for (size_t i = count; i-- > 1; code >>= 6)
-		bytes[i] = (char)(0x80 | (code & 0x3f));
-	bytes[0] = (char)(first[count] | code);
-	return count;
-}
-
 /* A key of a line that is being typed. */
 static void edit_input(char input[TOP_INPUT_MAX], uint32_t key)
 {
+	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
 	size_t length = strlen(input);
-	char bytes[4];
 
 	if (key == TOP_KEY_BACKSPACE || key == '\b') {
 		while (length && ((unsigned char)input[--length] & 0xc0) == 0x80)
@@ -236,11 +219,14 @@ static void edit_input(char input[TOP_INPUT_MAX], uint32_t key)
 		input[length] = '\0';
 	} else if (key == TOP_KEY_CLEAR)
 		input[0] = '\0';
-	else if (key >= ' ' && key < TOP_KEY_UP && length + sizeof(bytes) < TOP_INPUT_MAX) {
-		size_t count = encode(key, bytes);
+	else if (key >= ' ' && key < TOP_KEY_UP && length + 4 < TOP_INPUT_MAX) {
+		/* the bytes of its UTF-8, the last one first */
+		size_t count = key < 0x80 ? 1 : key < 0x800 ? 2 : key < 0x10000 ? 3 : 4;
 
-		memcpy(input + length, bytes, count);
 		input[length + count] = '\0';
+		for (size_t i = count; i-- > 1; key >>= 6)
+			input[length + i] = (char)(0x80 | (key & 0x3f));
+		input[length] = (char)(first[count] | key);
 	}
 }
 

@@ -110,14 +110,10 @@ char *report_job__wants(struct report_job *job)
 /* 0 or -errno. */
 static int start_report(struct report_job *job)
 {
-	char *const argv[] = {"perfx-trace",
-			      "report",
-			      job->capture,
-			      "-o",
-			      job->path,
-			      job->rules_file ? "--rules" : NULL,
-			      (char *)job->rules_file,
-			      NULL};
+	char *rules = (char *)job->rules_file;
+	char *const argv[] = {"perfx-trace", "report",	job->capture,
+			      "-o",	     job->path, rules ? "--rules" : NULL,
+			      rules,	     NULL};
 	posix_spawn_file_actions_t actions;
 	int fds[2], err;
 

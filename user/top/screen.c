@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 /*
- * curses can be left only from where it is not in the middle of something. A signal that ends the
- * program may come anywhere, so what puts the terminal back is kept ready: its settings, and the
- * characters that end the screen. Both can be written in a signal's handler.
+ * curses must not be called from a signal handler. A signal that ends the program may come at any
+ * time, so the terminal's former settings and the characters that end the screen are kept ready: a
+ * signal handler can write both.
  */
 
 static struct {
@@ -47,7 +47,7 @@ static void put_back(void)
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal.settings);
 }
 
-/* The handler was for once: the signal takes its course now. */
+/* SA_RESETHAND has restored the default action: the signal ends the program now. */
 static void on_end(int number)
 {
 	put_back();
@@ -57,13 +57,11 @@ static void on_end(int number)
 static const int ends[] = {SIGQUIT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 static struct sigaction former[sizeof(ends) / sizeof(ends[0])];
 
-struct look {
-	attr_t attributes; /* also where there are no colors */
+static const struct appearance {
+	attr_t without_colors;
 	short text, ground;
-	attr_t with_color;
-};
-
-static const struct look looks[TOP_STYLES] = {
+	attr_t with_colors;
+} appearances[TOP_STYLES] = {
 	[TOP_STYLE_PLAIN] = {0, -1, -1, 0},
 	[TOP_STYLE_STRONG] = {A_BOLD, -1, -1, A_BOLD},
 	[TOP_STYLE_DIM] = {A_DIM, -1, -1, A_DIM},
@@ -95,21 +93,10 @@ bool screen_is_possible(void)
 	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !(name && !strcmp(name, "dumb"));
 }
 
-/* A terminal whose Ctrl-S stops the output would stop the recording. */
-static void never_stop_output(void)
-{
-	struct termios settings;
-
-	if (tcgetattr(STDIN_FILENO, &settings))
-		return;
-	settings.c_iflag &= ~(tcflag_t)(IXON | IXOFF);
-	tcsetattr(STDIN_FILENO, TCSADRAIN, &settings);
-	def_prog_mode();
-}
-
 bool screen_open(void)
 {
 	struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESETHAND | SA_NODEFER};
+	struct termios settings;
 	bool colors;
 
 	if (tcgetattr(STDIN_FILENO, &terminal.settings))
@@ -134,16 +121,21 @@ bool screen_open(void)
 	if (colors)
 		use_default_colors();
 	for (short i = 0; i < TOP_STYLES; i++) {
-		const struct look *look = &looks[i];
+		const struct appearance *a = &appearances[i];
 
-		styles[i] = colors ? look->with_color : look->attributes;
-		if (colors && (look->text >= 0 || look->ground >= 0) &&
-		    init_pair((short)(i + 1), look->text, look->ground) == OK)
+		styles[i] = colors ? a->with_colors : a->without_colors;
+		if (colors && (a->text >= 0 || a->ground >= 0) &&
+		    init_pair((short)(i + 1), a->text, a->ground) == OK)
 			styles[i] |= (attr_t)COLOR_PAIR(i + 1);
 	}
 	cbreak();
 	noecho();
-	never_stop_output();
+	/* a terminal whose Ctrl-S stops the output would stop the recording */
+	if (!tcgetattr(STDIN_FILENO, &settings)) {
+		settings.c_iflag &= ~(tcflag_t)(IXON | IXOFF);
+		tcsetattr(STDIN_FILENO, TCSADRAIN, &settings);
+		def_prog_mode();
+	}
 	keypad(stdscr, TRUE);
 	nodelay(stdscr, TRUE);
 	set_escdelay(25);
@@ -214,20 +206,16 @@ static const struct {
 	{KEY_ENTER, TOP_KEY_ENTER},
 };
 
-static bool is_gone(void)
-{
-	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	return poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL));
-}
-
 enum screen_input screen_key(uint32_t *key)
 {
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	wint_t code;
 	int kind = get_wch(&code);
 
 	if (kind == ERR)
-		return is_gone() ? SCREEN_GONE : SCREEN_NONE;
+		return poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL))
+			       ? SCREEN_GONE
+			       : SCREEN_NONE;
 	if (kind == KEY_CODE_YES && code == KEY_RESIZE)
 		return SCREEN_RESIZED;
 	*key = (uint32_t)code;

@@ -15,7 +15,7 @@
 /* How long a message stays above the keys. */
 #define MESSAGE_NS 8000000000u
 
-/* Columns of a frame on stdout, where COLUMNS does not say. */
+/* Columns of a frame on stdout, unless COLUMNS is set. */
 #define PLAIN_COLUMNS 100
 
 struct top {
@@ -123,7 +123,7 @@ static bool update_message(struct top *top, uint64_t now_ns)
 	return true;
 }
 
-/* All keys that wait. True: something has changed. */
+/* Handles all pending keys. True: something has changed. */
 static bool handle_keys(struct top *top)
 {
 	enum top_action action;
@@ -162,24 +162,17 @@ static void on_input(void *ctx)
 		return;
 	if (handle_keys(top))
 		draw(top);
-	/* detaching takes its time: the terminal is back at once after q */
+	/* detaching takes time: restore the terminal at once after q */
 	if (top->ended)
 		screen_close();
 }
 
-static unsigned plain_columns(void)
-{
-	const char *columns = getenv("COLUMNS");
-	long number = columns ? strtol(columns, NULL, 10) : 0;
-
-	return number >= 40 && number <= 1000 ? (unsigned)number : PLAIN_COLUMNS;
-}
-
 static void print_frame(struct top *top, const struct top_frame *frame)
 {
-	struct top_layout layout = {.width = plain_columns(),
-				    .rows_max = top->options.rows_max ? top->options.rows_max
-								      : TOP_PLAIN_ROWS,
+	long columns = strtol(getenv("COLUMNS") ?: "", NULL, 10);
+	struct top_layout layout = {.width = columns >= 40 && columns <= 1000 ? (unsigned)columns
+									      : PLAIN_COLUMNS,
+				    .rows_max = top->options.rows_max ?: TOP_PLAIN_ROWS,
 				    .message = ""};
 	struct text text = {0};
 	int err;
