@@ -37,29 +37,25 @@ static void begin_event(struct chrome *c)
 	c->begun = true;
 }
 
-/* The categories of HolisticTraceAnalysis: operators, and ranges that the user marked. */
-static const char *category_of(const struct profile_function *function)
-{
-	const unsigned markers = 1u << PERFX_SOURCE_PERFX | 1u << PERFX_SOURCE_NVTX |
-				 1u << PERFX_SOURCE_ROCTX | 1u << PERFX_SOURCE_ITT;
-
-	if (!function)
-		return "cpu_op";
-	if ((function->flags & PERFX_FUNCTION_RANGE) || (markers >> function->source & 1))
-		return "user_annotation";
-	return function->source == PERFX_SOURCE_CUDA ? "cuda_runtime" : "cpu_op";
-}
-
-/* "cat": …, "name": … ; NULL: memory is out. */
+/* "cat": …, "name": … ; NULL: memory is out. The categories are HolisticTraceAnalysis's: operators,
+ * and ranges that the user marked. */
 static const char *name_of(struct chrome *c, uint32_t id)
 {
 	const struct profile_function *function = profile_function(c->export->profile, id);
+	const unsigned markers = 1u << PERFX_SOURCE_PERFX | 1u << PERFX_SOURCE_NVTX |
+				 1u << PERFX_SOURCE_ROCTX | 1u << PERFX_SOURCE_ITT;
+	const char *category = "cpu_op";
 	uint32_t at = function ? id : 0;
 	struct text text = {0};
 
 	if (c->names[at])
 		return c->names[at];
-	text_printf(&text, "\"cat\": \"%s\", \"name\": ", category_of(function));
+	if (function &&
+	    ((function->flags & PERFX_FUNCTION_RANGE) || markers >> function->source & 1))
+		category = "user_annotation";
+	else if (function && function->source == PERFX_SOURCE_CUDA)
+		category = "cuda_runtime";
+	text_printf(&text, "\"cat\": \"%s\", \"name\": ", category);
 	export_json_string(&text, export_label(function));
 	return c->names[at] = text_take(&text);
 }
@@ -260,23 +256,20 @@ static int put_gpu_call(struct chrome *c, const struct perfx_gpu_call *call)
 	return json.failed ? -ENOMEM : export_error(c->export->out);
 }
 
+/* The shape of a kernel, bytes of a copy or memset. Kineto's name of the rate has its unit in it.
+ */
 static void put_shape(FILE *out, const struct perfx_gpu_activity *activity)
 {
-	if (activity->op != PERFX_GPU_OP_KERNEL)
-		return;
-	fprintf(out,
-		", \"registers per thread\": %u, \"shared memory\": %u, \"grid\": [%u, %u, %u], "
-		"\"block\": [%u, %u, %u]",
-		activity->registers, activity->static_shared_bytes + activity->dynamic_shared_bytes,
-		activity->grid[0], activity->grid[1], activity->grid[2], activity->block[0],
-		activity->block[1], activity->block[2]);
-}
-
-/* Bytes of a copy or memset. Kineto's name of the rate has its unit in it. */
-static void put_bytes(FILE *out, const struct perfx_gpu_activity *activity)
-{
 	uint64_t ns = activity->end_ns - activity->time_ns;
+	const uint32_t *grid = activity->grid, *block = activity->block;
 
+	if (activity->op == PERFX_GPU_OP_KERNEL)
+		fprintf(out,
+			", \"registers per thread\": %u, \"shared memory\": %u, "
+			"\"grid\": [%u, %u, %u], \"block\": [%u, %u, %u]",
+			activity->registers,
+			activity->static_shared_bytes + activity->dynamic_shared_bytes, grid[0],
+			grid[1], grid[2], block[0], block[1], block[2]);
 	if (activity->op != PERFX_GPU_OP_COPY && activity->op != PERFX_GPU_OP_MEMSET)
 		return;
 	fprintf(out, ", \"bytes\": %llu", (unsigned long long)activity->bytes);
@@ -324,7 +317,6 @@ static int put_activity(struct chrome *c, const struct perfx_gpu_activity *activ
 		(unsigned long long)correlation, activity->device, activity->stream,
 		(unsigned long long)correlation);
 	put_shape(c->export->out, activity);
-	put_bytes(c->export->out, activity);
 	fputs("}}", c->export->out);
 	if (activity->call)
 		put_arrow(c, 'f', correlation, activity->device, tid, activity->time_ns);

@@ -80,24 +80,24 @@ void export_rank_name(struct text *into, const struct profile *profile,
 
 const struct profile_process *export_process(const struct profile *profile, uint32_t index)
 {
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].index == index)
-			return &profile->processes[i];
+	FOR_EACH (process, profile->processes)
+		if (process->index == index)
+			return process;
 	return NULL;
 }
 
 bool export_any_steps(const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].steps.count)
+	FOR_EACH (process, profile->processes)
+		if (process->steps.count)
 			return true;
 	return false;
 }
 
 bool export_any_samples(const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].samples.count)
+	FOR_EACH (process, profile->processes)
+		if (process->samples.count)
 			return true;
 	return false;
 }

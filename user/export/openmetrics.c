@@ -42,29 +42,25 @@ static void put_function(struct metrics *metrics, const struct profile *profile,
 	metrics_value(metrics, value);
 }
 
-static void put_rest(struct metrics *metrics, const struct profile_process *process)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = FUNCTIONS_MAX; i < process->rows_count; i++) {
-		uint64_t value = row_value(&process->rows[i], metrics->metric);
-
-		if (value != PROFILE_ABSENT)
-			sum += value;
-	}
-	metrics_begin_process(metrics, process);
-	metrics_label(metrics, "module", "");
-	metrics_label(metrics, "function", "other");
-	metrics_value(metrics, sum);
-}
-
 static void put_functions(struct metrics *metrics, const struct profile *profile)
 {
 	FOR_EACH (process, profile->processes) {
-		for (size_t j = 0; j < process->rows_count && j < FUNCTIONS_MAX; j++)
-			put_function(metrics, profile, process, &process->rows[j]);
-		if (process->rows_count > FUNCTIONS_MAX)
-			put_rest(metrics, process);
+		uint64_t rest = 0;
+
+		for (size_t j = 0; j < process->rows_count; j++) {
+			uint64_t value = row_value(&process->rows[j], metrics->metric);
+
+			if (j < FUNCTIONS_MAX)
+				put_function(metrics, profile, process, &process->rows[j]);
+			else if (value != PROFILE_ABSENT)
+				rest += value;
+		}
+		if (process->rows_count <= FUNCTIONS_MAX)
+			continue;
+		metrics_begin_process(metrics, process);
+		metrics_label(metrics, "module", "");
+		metrics_label(metrics, "function", "other");
+		metrics_value(metrics, rest);
 	}
 }
 

@@ -101,17 +101,23 @@ static void perfetto_stacks_clear(struct perfetto_stacks *stacks)
 	text_clear(&stacks->inner);
 }
 
+/* A name made harmless. */
+static void add_name(struct text *to, unsigned field, const char *name)
+{
+	struct text shown = {0};
+
+	escape_display(&shown, name);
+	wire_string(to, field, text_peek(&shown));
+	text_finish(&shown, &to->failed);
+}
+
 /* Numbers count from 1. */
 static void add_string(struct perfetto_stacks *stacks, unsigned field, uint64_t iid,
 		       const char *plain)
 {
-	struct text shown = {0};
-
-	escape_display(&shown, plain);
 	wire_integer(&stacks->inner, STRING_IID, iid);
-	wire_string(&stacks->inner, STRING_STR, text_peek(&shown));
+	add_name(&stacks->inner, STRING_STR, plain);
 	wire_message(&stacks->interned, field, &stacks->inner);
-	text_finish(&shown, &stacks->interned.failed);
 }
 
 /* Its number; 0: memory is out. Perfetto puts a slash before each part of a path: it is one. */
@@ -183,14 +189,14 @@ static int add_stack(struct perfetto_stacks *stacks, uint32_t place)
 
 /* A sample as a PerfSample, and InternedData (may be empty) that comes with it. 0 or -ENOMEM. */
 static int perfetto_sample(struct perfetto_stacks *stacks, const struct perfx_sample *sample,
-			   uint32_t pid)
+			   const struct profile_process *process)
 {
 	uint32_t place = map64_get(&stacks->places, MAP64_PAIR(sample->process, sample->stack));
 	bool known = place != MAP64_NONE && stacks->profile->stacks[place].frames_count;
 	int err = known && !stacks->sent[place] ? add_stack(stacks, place) : 0;
 
-	wire_integer(&stacks->sample, SAMPLE_PID, pid);
-	wire_integer(&stacks->sample, SAMPLE_TID, sample->tid);
+	wire_integer(&stacks->sample, SAMPLE_PID, export_pid(process, process->pid));
+	wire_integer(&stacks->sample, SAMPLE_TID, export_pid(process, sample->tid));
 	if (known)
 		wire_integer(&stacks->sample, SAMPLE_CALLSTACK, place + 1);
 	return err;
@@ -249,16 +255,11 @@ static int put_message(struct perfetto *p, uint64_t time_ns)
 	return put_packet(p);
 }
 
-static void add_clock(struct perfetto *p, unsigned id, uint64_t time_ns)
-{
-	wire_integer(&p->inner, CLOCK_ID, id);
-	wire_integer(&p->inner, CLOCK_TIMESTAMP, time_ns);
-	wire_message(&p->message, CLOCKS_CLOCK, &p->inner);
-}
-
 static int put_beginning(struct perfetto *p)
 {
 	const struct profile *profile = p->export->profile;
+	const uint64_t clocks[][2] = {
+		{1, profile->start_unix_ns}, {3, profile->start_ns}, {6, profile->start_boot_ns}};
 	int err;
 
 	wire_integer(&p->packet, PACKET_FIRST, true);
@@ -280,47 +281,28 @@ static int put_beginning(struct perfetto *p)
 	err = put_packet(p);
 	if (err)
 		return err;
-	add_clock(p, 1, profile->start_unix_ns);
-	add_clock(p, 3, profile->start_ns);
-	add_clock(p, 6, profile->start_boot_ns);
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
+		wire_integer(&p->inner, CLOCK_ID, clocks[i][0]);
+		wire_integer(&p->inner, CLOCK_TIMESTAMP, clocks[i][1]);
+		wire_message(&p->message, CLOCKS_CLOCK, &p->inner);
+	}
 	wire_integer(&p->message, CLOCKS_PRIMARY, 3);
 	wire_message(&p->packet, PACKET_CLOCKS, &p->message);
 	return put_packet(p);
 }
 
-static void add_name(struct text *to, unsigned field, const char *name)
-{
-	struct text shown = {0};
-
-	escape_display(&shown, name);
-	wire_string(to, field, text_peek(&shown));
-	text_finish(&shown, &to->failed);
-}
-
-static void add_cmdline(struct text *to, const char *cmdline)
-{
-	struct text word = {0};
-
-	for (const char *c = cmdline; *cmdline; c++) {
-		if (*c && *c != PROFILE_ARGUMENT_END) {
-			text_add_bytes(&word, c, 1);
-			continue;
-		}
-		add_name(to, PROCESS_CMDLINE, text_peek(&word));
-		text_clear(&word);
-		if (!*c)
-			break;
-	}
-}
-
 static int put_process(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
+	char *cmdline = strdup(process->cmdline), *rest = *process->cmdline ? cmdline : NULL;
 	struct text name = {0};
 
 	p->process_uuids[i] = ++p->uuids_count;
 	wire_integer(&p->inner, PROCESS_PID, export_pid(process, process->pid));
-	add_cmdline(&p->inner, process->cmdline);
+	p->inner.failed |= !cmdline;
+	for (char *word; (word = strsep(&rest, (char[]){PROFILE_ARGUMENT_END, '\0'}));)
+		add_name(&p->inner, PROCESS_CMDLINE, word);
+	free(cmdline);
 	if (process->rank.world_size)
 		wire_integer(&p->inner, PROCESS_SORT_INDEX, process->rank.rank);
 	export_rank_name(&name, p->export->profile, process);
@@ -393,51 +375,37 @@ static uint64_t text_number(const struct called *called, unsigned argument)
 static void add_text(struct perfetto *p, const struct called *called, unsigned argument,
 		     const struct profile_frame *const *frames, size_t count)
 {
-	struct text plain = {0}, shown = {0};
+	struct text plain = {0};
 
 	for (size_t i = 0; i < count; i++) {
 		text_add(&plain, i ? " \xe2\x86\x90 " : "");
 		location_frame(&plain, frames[i], LOCATION_BRIEF);
 	}
-	escape_display(&shown, text_peek(&plain));
 	wire_integer(&p->inner, NAME_IID, text_number(called, argument));
-	wire_string(&p->inner, NAME_NAME, text_peek(&shown));
+	add_name(&p->inner, NAME_NAME, text_peek(&plain));
 	wire_message(&p->message, INTERNED_TEXTS, &p->inner);
 	text_finish(&plain, &p->packet.failed);
-	text_finish(&shown, &p->packet.failed);
-}
-
-static void add_texts(struct perfetto *p, struct called *called)
-{
-	const struct profile_context *context = called->context;
-
-	called->sent = true;
-	if (context->caller)
-		add_text(p, called, ARGUMENT_CALLER, &context->caller, 1);
-	if (context->stack)
-		add_text(p, called, ARGUMENT_STACK, context->stack->frames,
-			 context->stack->frames_count);
-}
-
-static void add_function(struct perfetto *p, uint32_t function)
-{
-	struct text name = {0};
-
-	p->sent[function] = true;
-	export_function_name(&name, p->export->profile, function);
-	wire_integer(&p->inner, NAME_IID, function);
-	wire_string(&p->inner, NAME_NAME, text_peek(&name));
-	wire_message(&p->message, INTERNED_NAMES, &p->inner);
-	text_finish(&name, &p->packet.failed);
 }
 
 /* A text that is met for the first time is sent with the packet that refers to it. */
 static void add_interned(struct perfetto *p, uint32_t function, struct called *called)
 {
-	if (!p->sent[function])
-		add_function(p, function);
-	if (called && !called->sent)
-		add_texts(p, called);
+	const struct profile_context *context = called && !called->sent ? called->context : NULL;
+
+	if (!p->sent[function]) {
+		p->sent[function] = true;
+		wire_integer(&p->inner, NAME_IID, function);
+		add_name(&p->inner, NAME_NAME,
+			 export_label(profile_function(p->export->profile, function)));
+		wire_message(&p->message, INTERNED_NAMES, &p->inner);
+	}
+	if (context)
+		called->sent = true;
+	if (context && context->caller)
+		add_text(p, called, ARGUMENT_CALLER, &context->caller, 1);
+	if (context && context->stack)
+		add_text(p, called, ARGUMENT_STACK, context->stack->frames,
+			 context->stack->frames_count);
 	if (p->message.length)
 		wire_message(&p->packet, PACKET_INTERNED, &p->message);
 }
@@ -504,31 +472,34 @@ static int on_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint6
 	return put_event(ctx, end_ns, thread->data[lane], TYPE_END, NULL);
 }
 
-static int put_step_event(struct perfetto *p, uint64_t time_ns, uint64_t track, uint64_t number)
+/* An event that is no call, with its name in it. name NULL: an end. flow: of an arrow; 0: none. */
+static int put_named_event(struct perfetto *p, uint64_t time_ns, uint64_t track, unsigned type,
+			   const char *category, const char *name, uint64_t flow)
 {
-	char name[32];
-
-	if (number) {
-		snprintf(name, sizeof(name), "Step %llu", (unsigned long long)number);
-		wire_string(&p->message, EVENT_CATEGORY_NAME, "step");
-		wire_string(&p->message, EVENT_NAME_NAME, name);
+	if (name) {
+		wire_string(&p->message, EVENT_CATEGORY_NAME, category);
+		add_name(&p->message, EVENT_NAME_NAME, name);
 	}
-	wire_integer(&p->message, EVENT_TYPE, number ? TYPE_BEGIN : TYPE_END);
+	wire_integer(&p->message, EVENT_TYPE, type);
 	wire_integer(&p->message, EVENT_TRACK, track);
+	if (flow)
+		wire_fixed64(&p->message, EVENT_FLOW, flow);
 	return put_message(p, time_ns);
 }
 
 static int put_step(struct perfetto *p, const struct export_step *step)
 {
 	uint64_t *track = &p->step_uuids[step->place];
+	char name[32];
 	int err = 0;
 
 	if (!*track) {
 		*track = ++p->uuids_count;
 		err = put_process_track(p, (uint32_t)step->place, *track, "Steps");
 	}
-	err = err ?: put_step_event(p, step->from_ns, *track, step->number);
-	return err ?: put_step_event(p, step->to_ns, *track, 0);
+	snprintf(name, sizeof(name), "Step %llu", (unsigned long long)step->number);
+	err = err ?: put_named_event(p, step->from_ns, *track, TYPE_BEGIN, "step", name, 0);
+	return err ?: put_named_event(p, step->to_ns, *track, TYPE_END, NULL, NULL, 0);
 }
 
 /* A call whose time is not known is an instant. */
@@ -580,13 +551,13 @@ static int put_count(struct perfetto *p, uint64_t time_ns, uint64_t value)
 static int put_resident(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
-	int err = process->points_count ? put_track(p, p->process_uuids[i], "Resident memory", NULL)
-					: 0;
+	int err = 0;
 
-	for (size_t j = 0; j < process->points_count && !err; j++)
-		if (process->points[j].rss_bytes != PROFILE_ABSENT)
-			err = put_count(p, process->points[j].time_ns,
-					process->points[j].rss_bytes);
+	if (process->points_count)
+		err = put_track(p, p->process_uuids[i], "Resident memory", NULL);
+	FOR_EACH (point, process->points)
+		if (!err && point->rss_bytes != PROFILE_ABSENT)
+			err = put_count(p, point->time_ns, point->rss_bytes);
 	return err;
 }
 
@@ -627,16 +598,6 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 
 enum gpu_counter { GPU_UTILISATION, GPU_MEMORY, GPU_POWER, GPU_COUNTERS };
 
-/* UINT64_MAX: not measured. */
-static uint64_t gpu_value(const struct profile_gpu_point *point, int counter)
-{
-	uint32_t value = counter == GPU_POWER ? point->power_mw : point->utilisation_percent;
-
-	if (counter == GPU_MEMORY)
-		return point->memory_used_bytes;
-	return value == UINT32_MAX ? UINT64_MAX : value;
-}
-
 static int put_gpu_counter(struct perfetto *p, const struct profile_gpu_device *device, int counter)
 {
 	static const char *const names[][2] = {
@@ -647,28 +608,19 @@ static int put_gpu_counter(struct perfetto *p, const struct profile_gpu_device *
 
 	snprintf(name, sizeof(name), "GPU %u %s", device->index, names[counter][0]);
 	for (size_t i = 0; i < device->points_count && !err; i++) {
-		uint64_t value = gpu_value(&device->points[i], counter);
+		const struct profile_gpu_point *point = &device->points[i];
+		uint64_t value = counter == GPU_MEMORY	? point->memory_used_bytes
+				 : counter == GPU_POWER ? point->power_mw
+							: point->utilisation_percent;
 
-		if (value == UINT64_MAX)
+		if (value == (counter == GPU_MEMORY ? UINT64_MAX : UINT32_MAX)) /* not measured */
 			continue;
 		if (!has_track)
 			err = put_track(p, 0, name, names[counter][1]);
 		has_track = true;
-		err = err ?: put_count(p, device->points[i].time_ns, value);
+		err = err ?: put_count(p, point->time_ns, value);
 	}
 	return err;
-}
-
-/* A value's name is the program's own: it gets a track beside those of ours. */
-static int put_value_track(struct perfetto *p, struct value_track *track)
-{
-	track->data = ++p->uuids_count;
-	wire_integer(&p->message, TRACK_UUID, track->data);
-	add_name(&p->message, TRACK_NAME, track->value->name[0] ? track->value->name : "?");
-	wire_integer(&p->message, TRACK_PARENT, p->process_uuids[track->process]);
-	wire_message(&p->message, TRACK_COUNTER, &p->inner); /* empty: of no unit */
-	wire_message(&p->packet, PACKET_TRACK, &p->message);
-	return put_packet(p);
 }
 
 static int on_value(void *ctx, const struct event *event)
@@ -682,8 +634,15 @@ static int on_value(void *ctx, const struct event *event)
 
 	if (!track)
 		return 0;
-	if (!track->data)
-		err = put_value_track(p, track);
+	if (!track->data) {
+		track->data = ++p->uuids_count;
+		wire_integer(&p->message, TRACK_UUID, track->data);
+		add_name(&p->message, TRACK_NAME, track->value->name[0] ? track->value->name : "?");
+		wire_integer(&p->message, TRACK_PARENT, p->process_uuids[track->process]);
+		wire_message(&p->message, TRACK_COUNTER, &p->inner); /* empty: of no unit */
+		wire_message(&p->packet, PACKET_TRACK, &p->message);
+		err = put_packet(p);
+	}
 	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
 	wire_integer(&p->message, EVENT_TRACK, track->data);
 	wire_double(&p->message, EVENT_DOUBLE, track->now);
@@ -697,7 +656,6 @@ static int on_sample(void *ctx, const struct event *event)
 	const struct profile_process *process;
 	struct nesting_thread *thread;
 	struct perfetto *p = ctx;
-	struct perfx_sample shown;
 	int err;
 
 	if (event->kind != PERFX_KIND_SAMPLE || sample->state != PERFX_SAMPLE_ON_CPU)
@@ -705,12 +663,10 @@ static int on_sample(void *ctx, const struct event *event)
 	process = export_process(p->export->profile, sample->process);
 	if (!process)
 		return 0;
-	shown = *sample;
 	thread = nesting__thread(p->nesting, &(struct perfx_span){.process = sample->process,
 								  .tid = sample->tid});
 	err = thread ? track_of(p, thread, 0) : -ENOMEM; /* its name, if it has made no call */
-	shown.tid = export_pid(process, sample->tid);
-	err = err ?: perfetto_sample(&p->stacks, &shown, export_pid(process, process->pid));
+	err = err ?: perfetto_sample(&p->stacks, sample, process);
 	if (err)
 		return err;
 	wire_integer(&p->packet, PACKET_TIMESTAMP, sample->time_ns);
@@ -730,21 +686,6 @@ static uint64_t flow_of(uint32_t process, uint64_t call)
 	return fnv1a(words, sizeof(words));
 }
 
-/* name NULL: an end */
-static int put_gpu_event(struct perfetto *p, uint64_t time_ns, uint64_t track, unsigned type,
-			 const char *category, const char *name, uint64_t flow)
-{
-	if (name) {
-		wire_string(&p->message, EVENT_CATEGORY_NAME, category);
-		add_name(&p->message, EVENT_NAME_NAME, name);
-	}
-	wire_integer(&p->message, EVENT_TYPE, type);
-	wire_integer(&p->message, EVENT_TRACK, track);
-	if (flow)
-		wire_fixed64(&p->message, EVENT_FLOW, flow);
-	return put_message(p, time_ns);
-}
-
 static int put_gpu_call(struct perfetto *p, const struct perfx_gpu_call *call)
 {
 	const struct perfx_span of_thread = {.process = call->process, .tid = call->tid};
@@ -753,50 +694,43 @@ static int put_gpu_call(struct perfetto *p, const struct perfx_gpu_call *call)
 
 	if (err || call->op == PERFX_GPU_OP_SYNC)
 		return err;
-	return put_gpu_event(p, call->time_ns, thread->data[0], TYPE_INSTANT, "gpu_call",
-			     gpu_name_of(p->export->profile, call->name),
-			     flow_of(call->process, call->call));
+	return put_named_event(p, call->time_ns, thread->data[0], TYPE_INSTANT, "gpu_call",
+			       gpu_name_of(p->export->profile, call->name),
+			       flow_of(call->process, call->call));
 }
 
-/* Lane 0 is the stream's own track; overlapping work gets further tracks of its name. */
-static int stream_track(struct perfetto *p, const struct gpu_track *track,
-			struct nesting_thread *thread, unsigned lane)
-{
-	char name[64];
-
-	if (thread->data[lane])
-		return 0;
-	thread->data[lane] = ++p->uuids_count;
-	snprintf(name, sizeof(name), "GPU %u stream %u", track->device, track->stream);
-	return put_process_track(p, map64_get(&p->processes, track->process), thread->data[lane],
-				 name);
-}
-
-/* The span's function is the place of its track. */
+/* The span's function is the place of its track. Lane 0 is the stream's own track; overlapping work
+ * gets further tracks of its name. */
 static int on_stream_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 			   const struct perfx_span *span)
 {
 	struct perfetto *p = ctx;
 	const struct perfx_gpu_activity *activity = &p->activity;
+	const struct gpu_track *track = &p->gpu.list[span->function];
+	uint64_t flow = activity->call ? flow_of(activity->process, activity->call) : 0;
 	struct text name = {0};
-	int err = stream_track(p, &p->gpu.list[span->function], thread, lane);
+	char track_name[64];
+	int err = 0;
 
+	if (!thread->data[lane]) {
+		thread->data[lane] = ++p->uuids_count;
+		snprintf(track_name, sizeof(track_name), "GPU %u stream %u", track->device,
+			 track->stream);
+		err = put_process_track(p, map64_get(&p->processes, track->process),
+					thread->data[lane], track_name);
+	}
 	gpu_activity_name(&name, p->export->profile, activity);
-	if (!err)
-		err = name.failed
-			      ? -ENOMEM
-			      : put_gpu_event(p, span->start_ns, thread->data[lane], TYPE_BEGIN,
-					      gpu_activity_category(activity), text_peek(&name),
-					      activity->call
-						      ? flow_of(activity->process, activity->call)
-						      : 0);
+	err = err ?: name.failed ? -ENOMEM : 0;
+	err = err
+		      ?: put_named_event(p, span->start_ns, thread->data[lane], TYPE_BEGIN,
+					 gpu_activity_category(activity), text_peek(&name), flow);
 	text_clear(&name);
 	return err;
 }
 
 static int on_stream_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns)
 {
-	return put_gpu_event(ctx, end_ns, thread->data[lane], TYPE_END, NULL, NULL, 0);
+	return put_named_event(ctx, end_ns, thread->data[lane], TYPE_END, NULL, NULL, 0);
 }
 
 /* Depth 0: it goes out at once, while it is p->activity. */
@@ -823,46 +757,30 @@ static int on_gpu(void *ctx, const struct event *event)
 	return event->kind == PERFX_KIND_GPU_ACTIVITY ? put_activity(ctx, &event->gpu_activity) : 0;
 }
 
-static int put_process_tracks(struct perfetto *p, size_t i)
-{
-	const struct profile_process *process = &p->export->profile->processes[i];
-	int err = put_process(p, i) ?: put_resident(p, i) ?: put_cpu(p, i);
-
-	for (size_t j = 0; j < process->memory_count && !err; j++)
-		err = put_memory(p, i, &process->memory[j]);
-	return err;
-}
-
-static int find_called(struct perfetto *p, const struct profile_process *process)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < process->contexts_count && !err; i++) {
-		const struct profile_context *context = &process->contexts[i];
-
-		if (!context->caller && !context->stack)
-			continue;
-		if (GROW_BY_ONE(p->called))
-			return -ENOMEM;
-		err = map64_put(&p->contexts, context->id, (uint32_t)p->called_count);
-		p->called[p->called_count++].context = context;
-	}
-	return err;
-}
-
 static int put_all(struct perfetto *p)
 {
 	const struct export *export = p->export;
+	const struct profile *profile = export->profile;
 	int err = 0;
 
-	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
-		err = find_called(p, &export->profile->processes[i]);
+	FOR_EACH (process, profile->processes)
+		FOR_EACH (context, process->contexts)
+			if (!err && (context->caller || context->stack))
+				err = map64_put(&p->contexts, context->id,
+						(uint32_t)p->called_count)
+					      ?: LIST_ADD(p->called,
+							  (struct called){.context = context});
 	err = err ?: put_beginning(p);
-	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
-		err = put_process_tracks(p, i);
-	for (size_t i = 0; i < export->profile->gpu_devices_count; i++)
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		const struct profile_process *process = &profile->processes[i];
+
+		err = put_process(p, i) ?: put_resident(p, i) ?: put_cpu(p, i);
+		for (size_t j = 0; j < process->memory_count && !err; j++)
+			err = put_memory(p, i, &process->memory[j]);
+	}
+	for (size_t i = 0; i < profile->gpu_devices_count; i++)
 		for (int counter = 0; counter < GPU_COUNTERS && !err; counter++)
-			err = put_gpu_counter(p, &export->profile->gpu_devices[i], counter);
+			err = put_gpu_counter(p, &profile->gpu_devices[i], counter);
 	err = err ?: export->read(export->capture, on_span, p) ?: nesting__flush(p->nesting);
 	if (!err && export->has_samples)
 		err = perfetto_stacks_make(&p->stacks, export->profile)

@@ -70,21 +70,6 @@ static void add_type(struct pprof *p, const char *name, const char *unit)
 	p->values_count++;
 }
 
-static void add_domain_types(struct pprof *p, enum perfx_domain domain)
-{
-	static const char *const names[DOMAIN_VALUES][2] = {{"allocs", "count"},
-							    {"alloc_space", "bytes"},
-							    {"inuse_space", "bytes"},
-							    {"peak_space", "bytes"}};
-	char name[64];
-
-	p->first_value[domain] = p->values_count;
-	for (int i = 0; i < DOMAIN_VALUES; i++) {
-		snprintf(name, sizeof(name), "%s_%s", name_of_domain(domain), names[i][0]);
-		add_type(p, name, names[i][1]);
-	}
-}
-
 static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 {
 	for (size_t i = 0; i < profile->processes_count; i++)
@@ -94,29 +79,35 @@ static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 	return false;
 }
 
-static const char *default_type(const struct pprof *p)
-{
-	const enum export_of of = p->export->of;
-
-	if (of == EXPORT_OF_ALLOC)
-		return has_domain(p->export->profile, PERFX_DOMAIN_TENSOR) ? "tensor_alloc_space"
-									   : "host_alloc_space";
-	return of == EXPORT_OF_CPU ? "cpu" : of == EXPORT_OF_OFF_CPU ? "off_cpu" : "time";
-}
-
 static void add_types(struct pprof *p)
 {
+	static const char *const domain_types[DOMAIN_VALUES] = {"allocs", "alloc_space",
+								"inuse_space", "peak_space"};
 	const struct profile *profile = p->export->profile;
-	enum export_of of = p->export->of;
+	const enum export_of of = p->export->of;
+	const char *default_type = of == EXPORT_OF_CPU	     ? "cpu"
+				   : of == EXPORT_OF_OFF_CPU ? "off_cpu"
+							     : "time";
+	char name[64];
 
+	if (of == EXPORT_OF_ALLOC)
+		default_type = has_domain(profile, PERFX_DOMAIN_TENSOR) ? "tensor_alloc_space"
+									: "host_alloc_space";
 	add_string(p, "");
 	if (export_has(p->export, EXPORT_OF_CALLS)) {
 		add_type(p, "calls", "count");
 		add_type(p, "time", "nanoseconds");
 	}
-	for (int domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
-		if (export_has(p->export, EXPORT_OF_ALLOC) && has_domain(profile, domain))
-			add_domain_types(p, domain);
+	for (int domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		if (!export_has(p->export, EXPORT_OF_ALLOC) || !has_domain(profile, domain))
+			continue;
+		p->first_value[domain] = p->values_count;
+		for (int i = 0; i < DOMAIN_VALUES; i++) {
+			snprintf(name, sizeof(name), "%s_%s",
+				 name_of_domain((enum perfx_domain)domain), domain_types[i]);
+			add_type(p, name, i ? "bytes" : "count");
+		}
+	}
 	if (export_has(p->export, EXPORT_OF_CALLS) && export_any_steps(profile)) {
 		p->step_value = p->values_count + 1;
 		add_type(p, "step_time", "nanoseconds");
@@ -134,7 +125,7 @@ static void add_types(struct pprof *p)
 	}
 	wire_integer(&p->out, PROFILE_TIME, profile->start_unix_ns);
 	wire_integer(&p->out, PROFILE_DURATION, profile->duration_ns);
-	wire_integer(&p->out, PROFILE_DEFAULT_TYPE, add_string(p, default_type(p)));
+	wire_integer(&p->out, PROFILE_DEFAULT_TYPE, add_string(p, default_type));
 	wire_integer(&p->out, PROFILE_COMMENT, add_string(p, profile->command));
 	p->key_pid = add_string(p, "pid");
 	p->key_process = add_string(p, "process");
@@ -312,27 +303,20 @@ static void put_activities(struct pprof *p)
 	}
 }
 
-/* Phases have names of ours; their addresses distinguish them. */
-static uint64_t location_of_phase(struct pprof *p, enum profile_phase phase)
-{
-	const char *name = profile_phase_name(phase);
-	uint32_t id = map64_get(&p->locations, (uint64_t)(uintptr_t)name);
-
-	if (id != MAP64_NONE)
-		return id;
-	return add_location(p, (uint64_t)(uintptr_t)name, 0, name, "", 0);
-}
-
 static void put_steps(struct pprof *p)
 {
 	const struct profile_steps *steps = &p->process->steps;
 
 	for (int phase = PROFILE_PHASES - 1; phase >= 0 && steps->count; phase--) {
+		/* phases have names of ours; their addresses distinguish them */
+		const char *name = profile_phase_name((enum profile_phase)phase);
+		uint64_t key = (uint64_t)(uintptr_t)name;
+		uint32_t id = map64_get(&p->locations, key);
 		struct sample sample = {.locations_count = 2};
 
 		if (!steps->phases[phase])
 			continue;
-		sample.locations[0] = location_of_phase(p, (enum profile_phase)phase);
+		sample.locations[0] = id != MAP64_NONE ? id : add_location(p, key, 0, name, "", 0);
 		sample.locations[1] = location_of_function(p, steps->function);
 		sample.values[p->step_value - 1] = steps->phases[phase];
 		put_sample(p, &sample, NULL);

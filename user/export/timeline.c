@@ -45,7 +45,8 @@ struct nesting {
 	struct map64 ids; /* process, tid → threads */
 	struct chunks threads;
 	struct map64 process_ids; /* process → processes */
-	struct chunks processes;
+	struct process *processes;
+	size_t processes_count, processes_capacity;
 	/* while a thread's calls go out */
 	struct lane {
 		uint64_t *ends; /* of calls that are open */
@@ -79,15 +80,14 @@ void nesting__free(struct nesting *nesting)
 		for (unsigned k = 0; k < NESTING_LANES; k++)
 			free(thread->roots[k].at);
 	}
-	for (size_t i = 0; i < nesting->processes.count; i++)
-		free(((struct process *)chunks_at(&nesting->processes, i, sizeof(struct process)))
-			     ->asyncs);
+	FOR_EACH (process, nesting->processes)
+		free(process->asyncs);
 	for (size_t i = 0; i < NESTING_LANES; i++) {
 		free(nesting->lanes[i].ends);
 		free(nesting->lanes[i].roots.at);
 	}
 	chunks_clear(&nesting->threads);
-	chunks_clear(&nesting->processes);
+	free(nesting->processes);
 	map64_clear(&nesting->ids);
 	map64_clear(&nesting->process_ids);
 	free(nesting);
@@ -123,23 +123,11 @@ static uint64_t end_of(const struct perfx_span *span)
 	return __builtin_add_overflow(span->start_ns, span->duration_ns, &end) ? UINT64_MAX : end;
 }
 
-static struct process *process_get(struct nesting *nesting, uint32_t id)
+/* The free track that was used last; with none free a new one, or the one that becomes free first.
+ * NULL: memory is out. */
+static struct async_track *async_get(struct process *process, const struct perfx_span *span)
 {
-	uint32_t at = map64_get(&nesting->process_ids, id);
-	struct process *process;
-
-	if (at != MAP64_NONE)
-		return chunks_at(&nesting->processes, at, sizeof(*process));
-	process = chunks_add(&nesting->processes, sizeof(*process));
-	if (!process ||
-	    map64_put(&nesting->process_ids, id, (uint32_t)nesting->processes.count - 1))
-		return NULL;
-	return process;
-}
-
-/* The free track that was used last; with none free, the one that becomes free first. */
-static struct async_track *async_free(struct process *process, uint64_t start_ns)
-{
+	const uint64_t start_ns = span->start_ns;
 	struct async_track *best = NULL;
 
 	for (size_t i = 0; i < process->asyncs_count; i++) {
@@ -151,26 +139,20 @@ static struct async_track *async_free(struct process *process, uint64_t start_ns
 			     : async->until_ns < best->until_ns))
 			best = async;
 	}
-	return best;
-}
-
-static struct async_track *async_get(struct process *process, const struct perfx_span *span)
-{
-	struct async_track *async = async_free(process, span->start_ns);
-
-	if (async && (async->until_ns <= span->start_ns || process->asyncs_count == NESTING_ASYNC))
-		return async;
+	if (best && (best->until_ns <= start_ns || process->asyncs_count == NESTING_ASYNC))
+		return best;
 	if (GROW_BY_ONE(process->asyncs))
 		return NULL;
-	async = &process->asyncs[process->asyncs_count++];
-	*async = (struct async_track){
-		.public = {.process = span->process, .async = (unsigned)process->asyncs_count}};
-	return async;
+	best = &process->asyncs[process->asyncs_count++];
+	best->public = (struct nesting_thread){.process = span->process,
+					       .async = (unsigned)process->asyncs_count};
+	return best;
 }
 
 static int put_async(struct nesting *nesting, const struct perfx_span *span)
 {
-	struct process *process = process_get(nesting, span->process);
+	struct process *process =
+		MAP64_ITEM(nesting->process_ids, span->process, nesting->processes);
 	struct async_track *async = process ? async_get(process, span) : NULL;
 	const struct nesting_output *output = &nesting->output;
 	struct perfx_span cut = *span;
@@ -364,6 +346,7 @@ void export_steps__free(struct export_steps *steps)
 	free(steps);
 }
 
+/* Is it a call that ends a step of the process? */
 static bool is_of(const struct profile_process *process, const struct perfx_span *span)
 {
 	const struct profile_steps *steps = &process->steps;
