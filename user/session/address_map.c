@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/address_map.h"
 
+#include "base/order.h"
+
 #include <stdlib.h>
 
 struct mapped_range mapped_range_of(struct file_cache *files, pid_t pid, uint32_t root,
@@ -57,19 +59,10 @@ bool address_map__same(const struct address_map *a, const struct address_map *b)
 
 const struct mapped_range *address_map__find(const struct address_map *map, uint64_t at)
 {
-	size_t low = 0, high = map ? map->count : 0;
+	size_t count = map ? map->count : 0;
+	size_t index = PARTITION_POINT(i, count, map->ranges[i].end <= at);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (at >= map->ranges[middle].end)
-			low = middle + 1;
-		else if (at < map->ranges[middle].start)
-			high = middle;
-		else
-			return &map->ranges[middle];
-	}
-	return NULL;
+	return index < count && map->ranges[index].start <= at ? &map->ranges[index] : NULL;
 }
 
 struct address_map *address_map__get(struct address_map *map)

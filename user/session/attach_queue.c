@@ -2,6 +2,7 @@
 #include "session/attach_queue.h"
 
 #include "base/grow.h"
+#include "base/order.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,29 +36,17 @@ void attach_queue__free(struct attach_queue *queue)
 	free(queue);
 }
 
-/* Where the pid is, or would be. */
+/* The index of a process, or where it belongs if it is not there. */
 static size_t index_of(const struct attach_queue *queue, pid_t pid)
 {
-	size_t low = 0, high = queue->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (queue->entries[middle].task.pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return PARTITION_POINT(i, queue->count, queue->entries[i].task.pid < pid);
 }
 
 static struct entry *entry_of(const struct attach_queue *queue, pid_t pid)
 {
-	size_t place = index_of(queue, pid);
+	size_t i = index_of(queue, pid);
 
-	return place < queue->count && queue->entries[place].task.pid == pid
-		       ? &queue->entries[place]
-		       : NULL;
+	return i < queue->count && queue->entries[i].task.pid == pid ? &queue->entries[i] : NULL;
 }
 
 static void update(struct entry *entry, uint64_t now_ns)
@@ -67,10 +56,8 @@ static void update(struct entry *entry, uint64_t now_ns)
 	if (now_ns <= entry->updated_ns || !earned_ns)
 		return;
 	entry->updated_ns = now_ns;
-	if (earned_ns > (uint64_t)(ATTACH_QUEUE_BURST_NS - entry->credit_ns))
-		entry->credit_ns = ATTACH_QUEUE_BURST_NS;
-	else
-		entry->credit_ns += (int64_t)earned_ns;
+	entry->credit_ns +=
+		(int64_t)min_u64(earned_ns, (uint64_t)(ATTACH_QUEUE_BURST_NS - entry->credit_ns));
 }
 
 /* Forgets processes that do not wait and have all of their credit. */
@@ -92,19 +79,19 @@ static void sweep(struct attach_queue *queue, uint64_t now_ns)
 static struct entry *add(struct attach_queue *queue, pid_t pid, uint64_t now_ns)
 {
 	struct entry *entry;
-	size_t place;
+	size_t index;
 
 	if (queue->count == queue->capacity)
 		sweep(queue, now_ns);
 	if (grow_array(&queue->entries, &queue->capacity, queue->count + 1,
 		       sizeof(*queue->entries)))
 		return NULL;
-	place = index_of(queue, pid);
-	entry = &queue->entries[place];
-	memmove(entry + 1, entry, (queue->count - place) * sizeof(*entry));
+	index = index_of(queue, pid);
+	entry = &queue->entries[index];
+	memmove(entry + 1, entry, (queue->count - index) * sizeof(*entry));
 	*entry = (struct entry){.task.pid = pid, .credit_ns = ATTACH_QUEUE_BURST_NS};
 	queue->count++;
-	queue->next += place < queue->next;
+	queue->next += index < queue->next;
 	return entry;
 }
 
@@ -178,17 +165,17 @@ void attach_queue__charge(struct attach_queue *queue, pid_t pid, uint64_t now_ns
 bool attach_queue__forget(struct attach_queue *queue, pid_t pid, struct attach_task *task)
 {
 	struct entry *entry = entry_of(queue, pid);
-	size_t place;
+	size_t index;
 	bool waited;
 
 	if (!entry)
 		return false;
 	waited = entry->waits;
 	*task = entry->task;
-	place = (size_t)(entry - queue->entries);
+	index = (size_t)(entry - queue->entries);
 	queue->waiting_count -= waited;
 	queue->count--;
-	memmove(entry, entry + 1, (queue->count - place) * sizeof(*entry));
-	queue->next -= place < queue->next;
+	memmove(entry, entry + 1, (queue->count - index) * sizeof(*entry));
+	queue->next -= index < queue->next;
 	return waited;
 }

@@ -41,7 +41,7 @@ void attach_queue__free(struct attach_queue *queue);
 
 /* 0 or -ENOMEM. */
 int attach_queue__put(struct attach_queue *queue, const struct attach_task *task);
-/* The next whose turn it is; false: none. */
+/* Takes the next process that is due out of the queue; false: none is. */
 bool attach_queue__pop(struct attach_queue *queue, uint64_t now_ns, struct attach_task *task);
 bool attach_queue__is_empty(const struct attach_queue *queue);
 bool attach_queue__has(const struct attach_queue *queue, pid_t pid);

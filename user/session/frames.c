@@ -14,7 +14,6 @@
 #include "proc/perf_map.h"
 #include "proc/process.h"
 #include "session/address_map.h"
-#include "session/python_frames.h"
 #include "session/recording.h"
 #include "site/site.h"
 
@@ -39,12 +38,12 @@ struct call {
 	bool bound, emitted;
 };
 
-/* A STACK record that the sink has. */
+/* A STACK record that the sink has got. */
 struct shown_stack {
 	uint32_t process, id, flags, frames_count;
 	size_t first;	     /* in shown_addresses */
-	uint64_t checked_ns; /* at that time its addresses meant */
-	uint32_t now;	     /* the stack with this id */
+	uint64_t checked_ns; /* when its addresses were compared with the mappings last */
+	uint32_t now;	     /* id of the stack that showed the same code then */
 };
 
 struct space {
@@ -175,32 +174,30 @@ static bool is_same_code(const struct frames *frames, const struct mapped_range 
 	       file_cache__same(frames->files, a->file, b->file);
 }
 
-/* Ends what lay at the addresses of a range, at until_ns at the latest; ago: that is when it was
- * seen last. Returns since when the range may lie there: 0: nothing else did, or it did. */
-static uint64_t end_gone(const struct frames *frames, struct space *space,
-			 const struct mapped_range *range, uint64_t until_ns, bool ago)
+/* Ends the former mappings at a range's addresses, at until_ns at the latest; ago: they were seen
+ * then for the last time. Sets range->from_ns: now_ns if other code lay there before. */
+static void replace_gone(struct frames *frames, struct space *space, struct mapped_range *range,
+			 uint64_t until_ns, bool ago, uint64_t now_ns)
 {
-	uint64_t from_ns = 0;
+	bool replaced = false;
 
+	range->from_ns = 0;
 	FOR_EACH (gone, space->gone) {
 		if (!mapped_range_overlaps(gone, range))
 			continue;
 		if (gone->until_ns == UINT64_MAX && is_same_code(frames, gone, range)) {
-			from_ns = gone->from_ns;
+			range->from_ns = gone->from_ns;
 			continue;
 		}
 		if (gone->until_ns == UINT64_MAX || (gone->ended_ago && !ago)) {
 			gone->until_ns = until_ns;
 			gone->ended_ago = ago;
 		}
-		from_ns = UINT64_MAX;
+		replaced = true;
 	}
-	return from_ns;
-}
-
-static void note_replaced(struct frames *frames, struct space *space, uint64_t time_ns)
-{
-	space->replaced_ns = time_ns;
+	if (!replaced)
+		return;
+	range->from_ns = space->replaced_ns = now_ns;
 	frames->any_replaced = true;
 }
 
@@ -216,9 +213,11 @@ static void bind_to(struct space *space, struct call *call, const struct mapped_
 	space->bound_count++;
 }
 
-/* Binds addresses that stacks showed before the mapping was seen. */
-static void bind_calls(struct space *space)
+/* Takes over a map, and binds addresses that stacks showed before the mapping was seen. */
+static void set_map(struct space *space, struct address_map *map)
 {
+	address_map__put(space->map);
+	space->map = map;
 	for (size_t i = 0; space->bound_count < space->calls_count && i < space->calls_count; i++)
 		bind_to(space, &space->calls[i], address_map__find(space->map, space->calls[i].at));
 }
@@ -234,8 +233,8 @@ static const struct mapped_range *same_code_in(const struct frames *frames,
 	return found && is_same_code(frames, found, range) ? found : NULL;
 }
 
-/* Takes over what a process maps, as it was read at now_ns. Other code than before at an address
- * has come since the mappings were read last: in between it is not known what lay there. */
+/* Takes over the map of a process as it was read at now_ns. Code that is new at an address came
+ * after the mappings were read last; which code lay there in between is not known. */
 static void change_address_map(struct frames *frames, struct space *space, struct address_map *map,
 			       uint64_t now_ns)
 {
@@ -248,19 +247,15 @@ static void change_address_map(struct frames *frames, struct space *space, struc
 		struct mapped_range *range = &map->ranges[i];
 		const struct mapped_range *before = same_code_in(frames, old, range);
 
-		range->from_ns = before ? before->from_ns
-					: end_gone(frames, space, range, space->seen_ns, true);
-		if (range->from_ns != UINT64_MAX)
-			continue;
-		range->from_ns = now_ns;
-		note_replaced(frames, space, now_ns);
+		if (before)
+			range->from_ns = before->from_ns;
+		else
+			replace_gone(frames, space, range, space->seen_ns, true, now_ns);
 	}
-	address_map__put(space->map);
-	space->map = map;
-	bind_calls(space);
+	set_map(space, map);
 }
 
-/* Code without a file is of interest only where it takes the place of a file's. */
+/* Code without a file matters only where it replaces a file's code. */
 static bool replaces_file(const struct space *space, const struct mapped_range *range)
 {
 	for (size_t i = 0; i < space->map->count; i++)
@@ -292,17 +287,11 @@ int frames__mapped(struct frames *frames, uint32_t process, const struct new_map
 	for (size_t i = 0; !now && i < space->map->count; i++)
 		if (mapped_range_overlaps(&space->map->ranges[i], &range))
 			forget_range(space, &space->map->ranges[i]);
-	range.from_ns = end_gone(frames, space, &range, mapping->time_ns, false);
-	if (range.from_ns == UINT64_MAX) {
-		range.from_ns = mapping->time_ns;
-		note_replaced(frames, space, mapping->time_ns);
-	}
+	replace_gone(frames, space, &range, mapping->time_ns, false, mapping->time_ns);
 	map = address_map__with(space->map, &range);
 	if (!map)
 		return -ENOMEM;
-	address_map__put(space->map);
-	space->map = map;
-	bind_calls(space);
+	set_map(space, map);
 	return 0;
 }
 
@@ -357,10 +346,8 @@ int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t pare
 	if (!space)
 		return -ENOMEM;
 	note_owner(frames, space, pid);
-	if (space->map || !map)
-		return 0;
-	space->map = address_map__get(map);
-	bind_calls(space);
+	if (!space->map && map)
+		set_map(space, address_map__get(map));
 	return 0;
 }
 
@@ -693,23 +680,6 @@ static uint64_t remaining_ns(uint64_t allowed_ns, uint64_t used_ns)
 	return allowed_ns > used_ns ? allowed_ns - used_ns : 0;
 }
 
-static void refuse_lines(struct frames *frames, struct lines *lines, const char *module)
-{
-	char *reason = NULL;
-
-	lines->refused = true;
-	if (!frames->skipped || frames->lines_refused_count++ >= LINES_SAID_MAX)
-		return;
-	if (asprintf(&reason,
-		     "no lines of %s: its debug information takes more than %u MiB of memory or "
-		     "%u s of CPU time to read, or it is damaged",
-		     module, SYMBOLIZE_MEMORY_MAX >> 20,
-		     (unsigned)(SYMBOLIZE_CPU_NS_MAX / 1000000000)) < 0)
-		return;
-	skipped_hint(frames->skipped, "source lines", reason);
-	free(reason);
-}
-
 /* Symbolizes the distinct addresses of a batch; charges the CPU time to its file. */
 static int symbolize_vaddrs(struct batch *batch, struct image *image)
 {
@@ -718,6 +688,7 @@ static int symbolize_vaddrs(struct batch *batch, struct image *image)
 	uint32_t file = batch->calls[0]->file;
 	struct symbolize_budget budget;
 	struct lines *lines;
+	char *reason;
 	int err;
 
 	for (uint32_t i = (uint32_t)frames->lines_count; i <= file; i++) {
@@ -736,8 +707,18 @@ static int symbolize_vaddrs(struct batch *batch, struct image *image)
 	err = symbolize(image, &budget, batch->vaddrs, batch->vaddrs_count, on_symbolized, batch);
 	lines->cpu_ns += begin_ns - budget.left_ns;
 	frames->lines_ns += begin_ns - budget.left_ns;
-	if (budget.exceeded && !lines->refused)
-		refuse_lines(frames, lines, batch->module);
+	if (!budget.exceeded || lines->refused)
+		return err;
+	lines->refused = true;
+	if (!frames->skipped || frames->lines_refused_count++ >= LINES_SAID_MAX ||
+	    asprintf(&reason,
+		     "no lines of %s: its debug information takes more than %u MiB of memory or "
+		     "%u s of CPU time to read, or it is damaged",
+		     batch->module, SYMBOLIZE_MEMORY_MAX >> 20,
+		     (unsigned)(SYMBOLIZE_CPU_NS_MAX / 1000000000)) < 0)
+		return err;
+	skipped_hint(frames->skipped, "source lines", reason);
+	free(reason);
 	return err;
 }
 

@@ -168,17 +168,8 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 {
 	const struct batch *batch = ctx;
 	uint64_t end = symbol->vaddr + (symbol->size ? symbol->size : 1);
-	size_t first = 0, high = batch->count;
+	size_t first = PARTITION_POINT(i, batch->count, batch->kernels[i]->vaddr < symbol->vaddr);
 
-	/* the first kernel at or behind the symbol */
-	while (first < high) {
-		size_t middle = first + (high - first) / 2;
-
-		if (batch->kernels[middle]->vaddr < symbol->vaddr)
-			first = middle + 1;
-		else
-			high = middle;
-	}
 	for (size_t i = first; i < batch->count && batch->kernels[i]->vaddr < end; i++) {
 		if (batch->kernels[i]->is_named)
 			continue;

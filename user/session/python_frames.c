@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/python_frames.h"
+#include "session/frames.h"
 
 #include "attach/tracer.h"
 #include "base/grow.h"
