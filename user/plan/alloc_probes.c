@@ -4,6 +4,7 @@
  * none where a function is only another way to one that is probed.
  */
 #include "base/grow.h"
+#include "base/order.h"
 #include "elf/demangle.h"
 #include "plan/allocators.h"
 #include "plan/internal.h"
@@ -24,7 +25,7 @@ struct candidate {
 struct finding {
 	struct allocator_file file;
 	struct candidate *candidates;
-	size_t count, capacity;
+	size_t candidates_count, candidates_capacity;
 	/* for is_other(): the candidate whose calls are examined, and the wanted action; 0: any */
 	uint64_t vaddr;
 	enum perfx_action action;
@@ -43,25 +44,6 @@ static int note_symbol(const struct symbol *symbol, void *ctx)
 	return 0;
 }
 
-static int add_candidate(struct finding *finding, const struct symbol *symbol,
-			 const struct allocator_rule *rule)
-{
-	struct candidate *candidate;
-
-	if (grow_array(&finding->candidates, &finding->capacity, finding->count + 1,
-		       sizeof(*finding->candidates)))
-		return -ENOMEM;
-	candidate = &finding->candidates[finding->count];
-	*candidate = (struct candidate){.symbol = strdup(symbol->name),
-					.vaddr = symbol->vaddr,
-					.offset = symbol->offset,
-					.size = symbol->size,
-					.rule = *rule,
-					.ifunc = symbol->ifunc};
-	finding->count += candidate->symbol != NULL;
-	return candidate->symbol ? 0 : -ENOMEM;
-}
-
 static int offer(const struct symbol *symbol, void *ctx)
 {
 	struct allocator_rule rules[ALLOCATOR_RULES_MAX];
@@ -69,26 +51,30 @@ static int offer(const struct symbol *symbol, void *ctx)
 	size_t n = symbol->cold
 			   ? 0
 			   : allocator_rules(&finding->file, symbol->name, symbol->global, rules);
-	int err = 0;
 
-	for (size_t i = 0; !err && i < n; i++)
-		err = add_candidate(finding, symbol, &rules[i]);
-	return err;
+	for (size_t i = 0; i < n; i++) {
+		struct candidate *candidate;
+
+		if (GROW_BY_ONE(finding->candidates))
+			return -ENOMEM;
+		candidate = &finding->candidates[finding->candidates_count];
+		*candidate = (struct candidate){.symbol = strdup(symbol->name),
+						.vaddr = symbol->vaddr,
+						.offset = symbol->offset,
+						.size = symbol->size,
+						.rule = rules[i],
+						.ifunc = symbol->ifunc};
+		if (!candidate->symbol)
+			return -ENOMEM;
+		finding->candidates_count++;
+	}
+	return 0;
 }
 
 /* By address, then by tag; of several names the first in the table. */
-static int compare_candidate(const void *a, const void *b)
-{
-	const struct candidate *x = a, *y = b;
-
-	if (x->offset != y->offset)
-		return x->offset < y->offset ? -1 : 1;
-	if (x->rule.alloc_probe.tag != y->rule.alloc_probe.tag)
-		return x->rule.alloc_probe.tag < y->rule.alloc_probe.tag ? -1 : 1;
-	if (x->rule.order != y->rule.order)
-		return x->rule.order < y->rule.order ? -1 : 1;
-	return strcmp(x->symbol, y->symbol);
-}
+ORDER(compare_candidates, struct candidate, ASCENDING(a->offset, b->offset),
+      ASCENDING(a->rule.alloc_probe.tag, b->rule.alloc_probe.tag),
+      ASCENDING(a->rule.order, b->rule.order), strcmp(a->symbol, b->symbol))
 
 static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 {
@@ -96,10 +82,11 @@ static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 
 	if (name && allocator_does(name, finding->action))
 		return true;
-	for (size_t i = 0; vaddr && vaddr != finding->vaddr && i < finding->count; i++)
-		if (finding->candidates[i].vaddr == vaddr &&
-		    (!finding->action ||
-		     finding->candidates[i].rule.alloc_probe.action == finding->action))
+	if (!vaddr || vaddr == finding->vaddr)
+		return false;
+	FOR_EACH (candidate, finding->candidates)
+		if (candidate->vaddr == vaddr &&
+		    (!finding->action || candidate->rule.alloc_probe.action == finding->action))
 			return true;
 	return false;
 }
@@ -261,6 +248,7 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool
 {
 	struct plan_module *module = &plan->modules[index];
 	struct finding finding = {.file = {.base = module->base}};
+	const struct candidate *last = NULL;
 	int err = 0;
 
 	if (plan->options.memory == MEMORY_OFF || allocator_is_loader(module->base))
@@ -277,23 +265,16 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool
 	module->defines_malloc = finding.file.defines_malloc;
 	if (!err)
 		err = image__each_function(image, offer, &finding);
-	if (!err) {
-		const struct candidate *last = NULL;
+	SORT_ITEMS(finding.candidates, finding.candidates_count, compare_candidates);
+	for (size_t i = 0; !err && i < finding.candidates_count; i++) {
+		const struct candidate *candidate = &finding.candidates[i];
 
-		if (finding.count)
-			qsort(finding.candidates, finding.count, sizeof(*finding.candidates),
-			      compare_candidate);
-		for (size_t i = 0; !err && i < finding.count; i++) {
-			const struct candidate *candidate = &finding.candidates[i];
-
-			if (last && last->offset == candidate->offset &&
-			    last->rule.alloc_probe.tag == candidate->rule.alloc_probe.tag)
-				continue;
-			last = candidate;
-			if (wanted(plan, &candidate->rule.alloc_probe))
-				err = plan_alloc_probe(plan, image, (uint32_t)index, &finding,
-						       candidate);
-		}
+		if (last && last->offset == candidate->offset &&
+		    last->rule.alloc_probe.tag == candidate->rule.alloc_probe.tag)
+			continue;
+		last = candidate;
+		if (wanted(plan, &candidate->rule.alloc_probe))
+			err = plan_alloc_probe(plan, image, (uint32_t)index, &finding, candidate);
 	}
 	if (executable && plan->options.memory == MEMORY_ALL && image__traits(image)->is_go)
 		skipped_add(&plan->skipped, module->base,
@@ -305,8 +286,8 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool
 			image__traits(image)->has_symtab
 				? "static and without a malloc of its own: its heap is not traced"
 				: "static and stripped: its malloc has no symbol");
-	for (size_t i = 0; i < finding.count; i++)
-		free(finding.candidates[i].symbol);
+	FOR_EACH (candidate, finding.candidates)
+		free(candidate->symbol);
 	free(finding.candidates);
 	return err;
 }

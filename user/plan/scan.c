@@ -128,14 +128,6 @@ static bool is_executable(pid_t pid, const struct module_ref *ref)
 	return !stat(path, &status) && status.st_ino == ref->inode;
 }
 
-static bool has_predecessor(const struct plan *plan, const struct plan_module *successor)
-{
-	FOR_EACH (module, plan->modules)
-		if (module->overwritten && IS_FILE(module, successor))
-			return true;
-	return false;
-}
-
 /* Each overlay gives a file of a layer that several share a device of its own. The inode shows
  * through, also that of the copy in an upper layer, which has been changed later.
  * -ENOENT: it is another file. */
@@ -166,7 +158,8 @@ static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref,
 		close(fd);
 		return -ENOMEM;
 	}
-	module->successor = has_predecessor(plan, module);
+	FOR_EACH (former, plan->modules)
+		module->successor |= former->overwritten && IS_FILE(former, module);
 	read_state(fd, &module->state);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
 	image = fd >= 0 ? image__open(fd, ref->path, root) : NULL;
@@ -193,15 +186,9 @@ static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref,
 					  plan->tool_id ^ fnv1a(ref->base, strlen(ref->base)));
 	}
 	plan_consider_file(plan, image, ref->base);
-	err = plan_image(plan, image, index);
-	if (!err)
-		err = plan_hints(plan, image, index);
-	if (!err)
-		err = plan_annotations(plan, image, index);
-	if (!err)
-		err = plan_usdt(plan, image, index);
-	if (!err)
-		err = plan_alloc_probes(plan, image, index, is_executable(pid, ref));
+	err = plan_image(plan, image, index) ?: plan_hints(plan, image, index)
+		?: plan_annotations(plan, image, index) ?: plan_usdt(plan, image, index)
+		?: plan_alloc_probes(plan, image, index, is_executable(pid, ref));
 	module = &plan->modules[index];
 	module->build_id = strdup(image__build_id(image));
 	module->functions_count = plan->functions_count - module->functions_first;

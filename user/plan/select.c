@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The functions of a file that are traced, the site and cost of each, and how each is timed. */
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "cost/builtin.h"
 #include "cost/cost_model.h"
@@ -439,20 +440,9 @@ static int offer_annotation(const struct symbol *symbol, void *ctx)
 
 /* Among several names of one address: the annotation, then an exported name, then one without a
  * leading underscore, then the first by alphabet. */
-static int compare_candidate(const void *a, const void *b)
-{
-	const struct candidate *x = a, *y = b;
-
-	if (x->offset != y->offset)
-		return x->offset < y->offset ? -1 : 1;
-	if (x->annotated != y->annotated)
-		return x->annotated ? -1 : 1;
-	if (x->global != y->global)
-		return x->global ? -1 : 1;
-	if ((x->symbol[0] == '_') != (y->symbol[0] == '_'))
-		return x->symbol[0] == '_' ? 1 : -1;
-	return strcmp(x->symbol, y->symbol);
-}
+ORDER(compare_candidates, struct candidate, ASCENDING(a->offset, b->offset),
+      DESCENDING(a->annotated, b->annotated), DESCENDING(a->global, b->global),
+      ASCENDING(a->symbol[0] == '_', b->symbol[0] == '_'), strcmp(a->symbol, b->symbol))
 
 static int plan_function(struct plan *plan, struct image *image, size_t module,
 			 struct candidate *candidate)
@@ -507,32 +497,6 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 	return 0;
 }
 
-static int plan_candidates(struct plan *plan, struct image *image, size_t module,
-			   struct selection *selection)
-{
-	uint64_t last = UINT64_MAX;
-	int err = 0;
-
-	if (selection->count)
-		qsort(selection->candidates, selection->count, sizeof(*selection->candidates),
-		      compare_candidate);
-	for (size_t i = 0; !err && i < selection->count; i++) {
-		struct candidate *candidate = &selection->candidates[i];
-
-		if (candidate->offset == last)
-			continue;
-		last = candidate->offset;
-		if (traced_count(plan) == plan->options.functions_max)
-			err = -E2BIG;
-		else
-			err = plan_function(plan, image, module, candidate);
-	}
-	for (size_t i = 0; i < selection->count; i++)
-		free(selection->candidates[i].symbol);
-	free(selection->candidates);
-	return err;
-}
-
 bool plan_worth_searching(struct plan *plan, const struct module_names *module)
 {
 	const char *base = module->base;
@@ -559,44 +523,32 @@ int plan_image(struct plan *plan, struct image *image, size_t index)
 	struct selection selection = {
 		.plan = plan, .image = image, .module = plan_module_names(&plan->modules[index])};
 
+	uint64_t last = UINT64_MAX;
+
 	image__each_annotation(image, offer_annotation, &selection);
 	plan->modules[index].is_ml = selection.count || default_module(selection.module.base);
 	if (!selection.err && plan_worth_searching(plan, &selection.module))
 		image__each_function(image, offer_symbol, &selection);
-	if (selection.err) {
-		selection.plan = NULL;
-		for (size_t i = 0; i < selection.count; i++)
-			free(selection.candidates[i].symbol);
-		free(selection.candidates);
-		return selection.err;
+	SORT_ITEMS(selection.candidates, selection.count, compare_candidates);
+	for (size_t i = 0; !selection.err && i < selection.count; i++) {
+		struct candidate *candidate = &selection.candidates[i];
+
+		if (candidate->offset == last)
+			continue;
+		last = candidate->offset;
+		selection.err = traced_count(plan) == plan->options.functions_max
+					? -E2BIG
+					: plan_function(plan, image, index, candidate);
 	}
-	return plan_candidates(plan, image, index, &selection);
-}
-
-/* The C runtime itself: has unwind data of its own, and starts no unwinding through others. */
-static bool is_c_runtime(const char *base)
-{
-	static const char *const names[] = {"libc.so", "libc-2.",   "ld-linux",	  "ld-2.",
-					    "libm.so", "libm-2.",   "libpthread", "libdl",
-					    "librt",   "libresolv", "libnss_",	  "libgcc_s",
-					    "ld-musl", "libutil",   NULL};
-
-	return text_begins_with_one_of(base, names);
+	for (size_t i = 0; i < selection.count; i++)
+		free(selection.candidates[i].symbol);
+	free(selection.candidates);
+	return selection.err;
 }
 
 /* More code than this is not searched for stack switches; no C program that switches stacks has so
  * much. */
 #define SEARCH_BYTES_MAX (64u << 20)
-
-static bool may_unwind(struct image *image, const char *base)
-{
-	const struct image_traits *traits;
-
-	if (begins_with(base, "libstdc++") || begins_with(base, "libc++"))
-		return true;
-	traits = image__traits(image);
-	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go;
-}
 
 /*
  * A C program is searched for hand-written switches, for return probes would kill it. Elsewhere
@@ -610,11 +562,22 @@ static bool switches_stacks(const struct plan *plan, struct image *image)
 
 void plan_consider_file(struct plan *plan, struct image *image, const char *base)
 {
-	if (is_c_runtime(base))
+	/* the C runtime has unwind data of its own, and starts no unwinding through others */
+	static const char *const c_runtime[] = {"libc.so", "libc-2.",	"ld-linux",   "ld-2.",
+						"libm.so", "libm-2.",	"libpthread", "libdl",
+						"librt",   "libresolv", "libnss_",    "libgcc_s",
+						"ld-musl", "libutil",	NULL};
+	const struct image_traits *traits;
+
+	if (text_begins_with_one_of(base, c_runtime))
 		return;
 	/* once one file unwinds, the others need not be asked */
-	if (plan->c_alone && may_unwind(image, base))
-		plan->c_alone = false;
+	if (plan->c_alone) {
+		traits = image__traits(image);
+		plan->c_alone = !traits->has_except_table && !traits->needs_cxx &&
+				!traits->is_rust && !traits->is_go &&
+				!begins_with(base, "libstdc++") && !begins_with(base, "libc++");
+	}
 	if (plan->many_stacks || !switches_stacks(plan, image))
 		return;
 	plan->c_alone = false;
