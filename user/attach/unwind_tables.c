@@ -132,23 +132,16 @@ static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 	return file->code.pages_count ? file : NULL;
 }
 
-/* The place in by_page of the file that has a page; by_page_count: no file has it. */
+/* The index in by_page of the file that has a page; by_page_count: no file has it. */
 static size_t find_page(struct unwind_tables *tables, uint32_t page)
 {
-	size_t low = 0, high = tables->by_page_count;
+	size_t count = tables->by_page_count;
+	size_t behind = PARTITION_POINT(i, count,
+					tables->files[tables->by_page[i]].code.first_page <= page);
+	const struct code_pages *code =
+		behind ? &tables->files[tables->by_page[behind - 1]].code : NULL;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		struct table_file *file = &tables->files[tables->by_page[middle]];
-
-		if (page < file->code.first_page)
-			high = middle;
-		else if (page >= file->code.first_page + file->code.pages_count)
-			low = middle + 1;
-		else
-			return middle;
-	}
-	return tables->by_page_count;
+	return code && page < code->first_page + code->pages_count ? behind - 1 : count;
 }
 
 static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
