@@ -205,22 +205,6 @@ bool process_table__has(const struct process_table *table, pid_t pid)
 	return find_pid(table, pid) != NULL;
 }
 
-static struct process *add(struct process_table *table, pid_t pid)
-{
-	struct process *proc = find_pid(table, pid);
-
-	if (proc)
-		return proc;
-	if (grow_array(&table->running, &table->capacity, table->count + 1,
-		       sizeof(*table->running)) ||
-	    grow_array(&table->pids, &table->pids_capacity, table->count + 1, sizeof(*table->pids)))
-		return NULL;
-	proc = &table->running[table->count];
-	*proc = (struct process){.pid = pid};
-	table->pids[table->count++] = pid;
-	return proc;
-}
-
 static void describe_place(struct process_table *table, struct process *proc)
 {
 	struct place *place = &proc->place;
@@ -263,6 +247,32 @@ static void describe(struct process_table *table, struct process *proc, uint64_t
 		  cmdline ? cmdline : "");
 	free(cmdline);
 	describe_place(table, proc);
+}
+
+/* Adds a process and describes it. Its pid may have an entry still, of a former owner whose exit
+ * record was lost. Of info: ppid, comm and start_ns. 0 or -ENOMEM. */
+static int add(struct process_table *table, uint32_t process, pid_t pid,
+	       const struct process_info *info, uint64_t time_ns)
+{
+	struct process *proc = find_pid(table, pid);
+
+	if (!proc) {
+		if (grow_array(&table->running, &table->capacity, table->count + 1,
+			       sizeof(*table->running)) ||
+		    grow_array(&table->pids, &table->pids_capacity, table->count + 1,
+			       sizeof(*table->pids)))
+			return -ENOMEM;
+		proc = &table->running[table->count];
+		*proc = (struct process){.pid = pid};
+		table->pids[table->count++] = pid;
+	}
+	proc->process = proc->born = process;
+	proc->ppid = info->ppid;
+	proc->exec_count = 0;
+	memcpy(proc->comm, info->comm, sizeof(proc->comm));
+	proc->start_boot_ns = info->start_ns;
+	describe(table, proc, time_ns);
+	return 0;
 }
 
 /* Sends a USAGE record. Bytes over sockets are absent where the kernel cannot count them. */
@@ -394,60 +404,33 @@ void process_table__sample(struct process_table *table, bool whole)
 int process_table__open(struct process_table *table, uint32_t process, pid_t pid)
 {
 	struct process_info info;
-	struct process *proc;
-	int err = process_info(pid, &info);
 
-	if (err)
-		return err;
-	proc = add(table, pid);
-	if (!proc)
-		return -ENOMEM;
-	proc->process = proc->born = process;
-	proc->ppid = info.ppid;
-	memcpy(proc->comm, info.comm, sizeof(proc->comm));
-	proc->start_boot_ns = info.start_ns;
-	describe(table, proc, clock_monotonic_ns());
-	return 0;
+	return process_info(pid, &info) ?: add(table, process, pid, &info, clock_monotonic_ns());
 }
 
 void process_table__on_adopted(struct process_table *table, const struct perfx_process *adopted)
 {
 	const char *comm = (const char *)adopted + adopted->hdr.fixed;
-	struct process *proc = add(table, (pid_t)adopted->pid);
+	struct process_info info = {.ppid = (pid_t)adopted->ppid,
+				    .start_ns = adopted->start_boot_ns};
 
-	if (!proc)
-		return;
-	proc->process = proc->born = adopted->process;
-	proc->ppid = (pid_t)adopted->ppid;
-	proc->exec_count = 0;
-	proc->start_boot_ns = adopted->start_boot_ns;
-	snprintf(proc->comm, sizeof(proc->comm), "%s", comm);
-	describe(table, proc, adopted->time_ns);
+	snprintf(info.comm, sizeof(info.comm), "%s", comm);
+	add(table, adopted->process, (pid_t)adopted->pid, &info, adopted->time_ns);
 }
 
 void process_table__on_fork(struct process_table *table, const struct perfx_fork *fork)
 {
 	const struct process *parent = process_of(table, fork->parent_process);
 	struct process_info info = {0};
-	struct process *proc;
 	struct perfx_usage usage;
 
 	/* a child that is gone already keeps its parent's name */
 	if (parent)
 		memcpy(info.comm, parent->comm, sizeof(info.comm));
 	process_info((pid_t)fork->pid, &info);
-	/* the pid's former owner may still be in the table: its exit record was lost */
-	proc = add(table, (pid_t)fork->pid);
-	if (!proc)
-		return;
-	proc->process = proc->born = fork->process;
-	proc->ppid = (pid_t)fork->ppid;
-	proc->exec_count = 0;
-	memcpy(proc->comm, info.comm, sizeof(proc->comm));
-	proc->start_boot_ns =
-		info.start_ns ? info.start_ns : clock_monotonic_to_boot(fork->time_ns);
-	describe(table, proc, fork->time_ns);
-	if (table->held)
+	info.ppid = (pid_t)fork->ppid;
+	info.start_ns = info.start_ns ?: clock_monotonic_to_boot(fork->time_ns);
+	if (add(table, fork->process, (pid_t)fork->pid, &info, fork->time_ns) || table->held)
 		return;
 	/* a forked child begins with a usage of zero */
 	memset(&usage, 0xff, sizeof(usage)); /* all absent */
