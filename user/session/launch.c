@@ -265,32 +265,31 @@ out:
 	_exit(failure.err == ENOENT ? 127 : 126);
 }
 
-#define LOOK_MIN_NS 20000
-#define LOOK_MAX_NS 5000000
+#define POLL_MIN_NS 20000
+#define POLL_MAX_NS 5000000
 
 /* Waits until the program stops or ends. False: the user has interrupted perfx-trace first. */
 static bool wait_for_stop(struct launch *launch)
 {
-	struct timespec pause = {.tv_nsec = LOOK_MIN_NS};
+	struct timespec pause = {.tv_nsec = POLL_MIN_NS};
 	pid_t found;
 
 	while (!(found = waitpid(launch->pid, &launch->status, WNOHANG)) && !interrupt_asked()) {
 		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < LOOK_MAX_NS)
+		if (pause.tv_nsec < POLL_MAX_NS)
 			pause.tv_nsec *= 2;
 	}
 	return found == launch->pid;
 }
 
 /* Continues until the next SIGTRAP; other signals are delivered. false: it has ended. */
-static bool go_on(struct launch *launch, int request)
+static bool continue_to_trap(struct launch *launch, int request)
 {
 	int signal = 0;
 
 	do {
-		if (ptrace(request, launch->pid, NULL, (void *)(intptr_t)signal))
-			return false;
-		if (!wait_for_stop(launch))
+		if (ptrace(request, launch->pid, NULL, (void *)(intptr_t)signal) ||
+		    !wait_for_stop(launch))
 			return false;
 		if (!WIFSTOPPED(launch->status)) {
 			launch->ended = true;
@@ -377,13 +376,13 @@ static void run_to_libraries(struct launch *launch)
 		struct user_regs_struct regs;
 
 		if (ptrace(PTRACE_POKETEXT, launch->pid, (void *)address, (void *)trap) ||
-		    !go_on(launch, PTRACE_CONT))
+		    !continue_to_trap(launch, PTRACE_CONT))
 			return;
 		ptrace(PTRACE_POKETEXT, launch->pid, (void *)address, (void *)original);
 		ptrace(PTRACE_GETREGS, launch->pid, NULL, &regs);
 		regs.rip = address;
 		ptrace(PTRACE_SETREGS, launch->pid, NULL, &regs);
-		if (calls && !go_on(launch, PTRACE_SINGLESTEP))
+		if (calls && !continue_to_trap(launch, PTRACE_SINGLESTEP))
 			return;
 	}
 }

@@ -296,10 +296,8 @@ static int open_loop(struct recorder *recorder)
 	recorder->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	err = recorder->epoll_fd < 0 || recorder->timer_fd < 0 ? -errno : 0;
-	if (!err)
-		err = watch(recorder, WAKE_TIMER, recorder->timer_fd);
-	if (!err)
-		err = watch(recorder, WAKE_WATCHER, watcher ? watcher->fd : -1);
+	err = err ?: watch(recorder, WAKE_TIMER, recorder->timer_fd);
+	err = err ?: watch(recorder, WAKE_WATCHER, watcher ? watcher->fd : -1);
 	for (size_t i = 0; !err && i < PARTS_COUNT; i++)
 		err = watch(recorder, i, parts[i]->fd ? parts[i]->fd(&recorder->recording) : -1);
 	if (!err)
@@ -313,11 +311,6 @@ static void enable_wakes(struct recorder *recorder, size_t part, bool on)
 	struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = part};
 
 	epoll_ctl(recorder->epoll_fd, EPOLL_CTL_MOD, parts[part]->fd(&recorder->recording), &event);
-}
-
-static void drain(struct recorder *recorder)
-{
-	reader_part.on_readable(&recorder->recording);
 }
 
 /* Is it time? Then the next time is a period from now. */
@@ -344,7 +337,7 @@ static void on_tick(struct recorder *recorder)
 	}
 	if (recorder->tick_ns == EARLY_TICK_NS && now_ns > recording->start_ns + EARLY_NS)
 		set_ticks(recorder, TICK_NS);
-	drain(recorder);
+	reader_part.on_readable(recording);
 	recording->now_ns = now_ns;
 	if (!recording->windows.paused &&
 	    is_due(&recorder->next_sample_ns, now_ns, options->interval_ns))
@@ -403,7 +396,7 @@ static void loop(struct recorder *recorder)
 		if (!follow__read_mappings(follow))
 			continue;
 		/* records and writes of the meantime come before attaching */
-		drain(recorder);
+		reader_part.on_readable(recording);
 		follow__drop_written_files(follow);
 		follow__attach_queued(follow);
 	}
