@@ -13,12 +13,9 @@ struct edge {
 	uint64_t calls_count, total_ns;
 };
 
-/* State while the profile is filled. */
-struct rows_ctx {
-	struct finish_ctx *finish;
-	const struct aggregate *a;
-	struct profile *profile;
-	struct sums *sums;  /* by row */
+/* The sums of all contexts of a row, and who called it. */
+struct row_sums {
+	struct sums *list;  /* by row */
 	struct edge *edges; /* by row, then caller */
 	size_t edges_count;
 };
@@ -35,11 +32,13 @@ static uint32_t caller_of(const struct aggregate *a, const struct context *conte
 	return parent->described || parent->row ? parent->function : PROFILE_CALLER_UNKNOWN;
 }
 
-static void add_edge(struct rows_ctx *w, const struct row *row, uint32_t caller,
+static void add_edge(struct row_sums *all, const struct row *row, uint32_t caller,
 		     const struct sums *sums)
 {
-	sums_add(&w->sums[row->index], sums->calls_count, sums->total_ns, sums->self_ns);
-	w->edges[w->edges_count++] = (struct edge){
+	if (!sums->calls_count)
+		return;
+	sums_add(&all->list[row->index], sums->calls_count, sums->total_ns, sums->self_ns);
+	all->edges[all->edges_count++] = (struct edge){
 		.row = row->index,
 		.caller = caller,
 		.calls_count = sums->calls_count,
@@ -49,45 +48,33 @@ static void add_edge(struct rows_ctx *w, const struct row *row, uint32_t caller,
 
 ORDER(by_row_and_caller, struct edge, ASCENDING(a->row, b->row), ASCENDING(a->caller, b->caller))
 
-/* One edge for each (row, caller), where several contexts gave several. */
-static void merge_edges(struct rows_ctx *w)
+static int sum_contexts(const struct aggregate *a, struct row_sums *all)
 {
+	const struct calls *calls = a->calls;
 	size_t kept = 0;
 
-	SORT_ITEMS(w->edges, w->edges_count, by_row_and_caller);
-	for (size_t i = 0; i < w->edges_count; i++) {
-		struct edge *edge = &w->edges[i], *last = kept ? &w->edges[kept - 1] : NULL;
+	all->list = calloc(calls->rows_count + 1, sizeof(*all->list));
+	all->edges = calloc(calls->contexts_count + calls->rows_count + 1, sizeof(*all->edges));
+	if (!all->list || !all->edges)
+		return -ENOMEM;
+	FOR_EACH (context, calls->contexts)
+		if (context->row)
+			add_edge(all, context->row, caller_of(a, context), &context->sums);
+	FOR_EACH (row, calls->rows)
+		add_edge(all, *row, PROFILE_CALLER_UNKNOWN, &(*row)->orphans);
+	/* one edge for each row and caller, where several contexts gave several */
+	SORT_ITEMS(all->edges, all->edges_count, by_row_and_caller);
+	FOR_EACH (edge, all->edges) {
+		struct edge *last = kept ? &all->edges[kept - 1] : NULL;
 
 		if (last && last->row == edge->row && last->caller == edge->caller) {
 			add_up(&last->calls_count, edge->calls_count);
 			add_up(&last->total_ns, edge->total_ns);
 		} else {
-			w->edges[kept++] = *edge;
+			all->edges[kept++] = *edge;
 		}
 	}
-	w->edges_count = kept;
-}
-
-static int sum_contexts(struct rows_ctx *w)
-{
-	const struct aggregate *a = w->a;
-	const struct calls *calls = a->calls;
-
-	w->sums = calloc(calls->rows_count + 1, sizeof(*w->sums));
-	w->edges = calloc(calls->contexts_count + calls->rows_count + 1, sizeof(*w->edges));
-	if (!w->sums || !w->edges)
-		return -ENOMEM;
-	for (size_t i = 0; i < calls->contexts_count; i++) {
-		const struct context *context = &calls->contexts[i];
-
-		if (context->row && context->sums.calls_count)
-			add_edge(w, context->row, caller_of(a, context), &context->sums);
-	}
-	for (size_t i = 0; i < calls->rows_count; i++)
-		if (calls->rows[i]->orphans.calls_count)
-			add_edge(w, calls->rows[i], PROFILE_CALLER_UNKNOWN,
-				 &calls->rows[i]->orphans);
-	merge_edges(w);
+	all->edges_count = kept;
 	return 0;
 }
 
@@ -116,9 +103,9 @@ static uint64_t quantile_of(const struct row *row, double q)
 	return min_u64(max_u64(sketch__quantile(row->sketch, q), row->min_ns), row->max_ns);
 }
 
-static void fill_row(const struct rows_ctx *w, const struct row *row, struct profile_row *out)
+static void fill_row(const struct finish_ctx *w, const struct row *row, const struct sums *sums,
+		     struct profile_row *out)
 {
-	const struct sums *sums = &w->sums[row->index];
 	const struct profile_function *function = profile_function(w->profile, row->function);
 	uint64_t untimed = add_capped(row->untimed_count, row->unwound_count);
 	/* while a goroutine waits, its thread runs others */
@@ -164,28 +151,6 @@ static void fill_row(const struct rows_ctx *w, const struct row *row, struct pro
 ORDER(by_calls, struct profile_caller, DESCENDING(a->calls_count, b->calls_count),
       ASCENDING(a->caller, b->caller))
 
-/* The edges of a row begin at `edge` and lie side by side. */
-static int fill_callers(const struct rows_ctx *w, size_t edge, struct profile_row *out)
-{
-	uint32_t row = w->edges[edge].row;
-	size_t end = edge;
-
-	while (end < w->edges_count && w->edges[end].row == row)
-		end++;
-	out->callers = calloc(end - edge, sizeof(*out->callers));
-	if (!out->callers)
-		return -ENOMEM;
-	for (; edge < end; edge++) {
-		out->callers[out->callers_count++] = (struct profile_caller){
-			.caller = w->edges[edge].caller,
-			.calls_count = w->edges[edge].calls_count,
-			.total_ns = w->edges[edge].total_ns,
-		};
-	}
-	SORT_ITEMS(out->callers, out->callers_count, by_calls);
-	return 0;
-}
-
 ORDER(by_self, struct profile_row, DESCENDING(a->self_ns, b->self_ns),
       DESCENDING(a->calls_count, b->calls_count), ASCENDING(a->function, b->function))
 
@@ -194,61 +159,58 @@ struct profile_process *process_of(const struct finish_ctx *w, const struct row 
 	return profile_function(w->profile, row->function) ? process_at(w, row->process) : NULL;
 }
 
-/* Room for each process's rows. */
-static int make_rows(struct rows_ctx *w)
+static int fill_rows(const struct row_sums *all, struct finish_ctx *w)
 {
-	struct profile *p = w->profile;
-	size_t *counts = calloc(p->processes_count + 1, sizeof(*counts));
-	int err = counts ? 0 : -ENOMEM;
+	const struct calls *calls = w->a->calls;
+	const struct edge *edge = all->edges;
 
-	for (size_t i = 0; i < w->edges_count && !err; i++) {
-		const struct row *row = w->a->calls->rows[w->edges[i].row];
-		struct profile_process *process = process_of(w->finish, row);
+	FOR_EACH (row, calls->rows) {
+		struct profile_process *process = process_of(w, *row);
 
-		if (i && w->edges[i - 1].row == w->edges[i].row)
-			continue;
-		if (process)
-			counts[process - p->processes]++;
-		else
-			add_up(&w->finish->hidden_records, w->sums[row->index].calls_count);
+		if (!process)
+			add_up(&w->hidden_records, all->list[(*row)->index].calls_count);
+		else if (all->list[(*row)->index].calls_count)
+			process->rows_count++;
 	}
-	for (size_t i = 0; i < p->processes_count && !err; i++) {
-		p->processes[i].rows = calloc(counts[i] + 1, sizeof(struct profile_row));
-		err = p->processes[i].rows ? 0 : -ENOMEM;
+	FOR_EACH (process, w->profile->processes) {
+		process->rows = calloc(process->rows_count + 1, sizeof(*process->rows));
+		process->rows_count = 0;
+		if (!process->rows)
+			return -ENOMEM;
 	}
-	free(counts);
-	return err;
-}
-
-static int fill_rows(struct rows_ctx *w)
-{
-	struct profile *p = w->profile;
-	int err = make_rows(w);
-
-	for (size_t i = 0; i < w->edges_count && !err; i++) {
-		const struct row *row = w->a->calls->rows[w->edges[i].row];
-		struct profile_process *process = process_of(w->finish, row);
+	FOR_EACH (row, calls->rows) {
+		const struct sums *sums = &all->list[(*row)->index];
+		struct profile_process *process = process_of(w, *row);
+		const struct edge *first = edge, *end = all->edges + all->edges_count;
 		struct profile_row *out;
 
-		if (!process || (i && w->edges[i - 1].row == w->edges[i].row))
+		while (edge < end && edge->row == (*row)->index)
+			edge++;
+		if (!process || !sums->calls_count)
 			continue;
 		out = &process->rows[process->rows_count++];
-		fill_row(w, row, out);
+		fill_row(w, *row, sums, out);
 		add_up(&process->calls_count, out->calls_count);
 		add_up(&process->self_ns, out->self_ns);
-		add_up(&p->calls_count, out->calls_count);
-		err = fill_callers(w, i, out);
+		add_up(&w->profile->calls_count, out->calls_count);
+		out->callers = calloc((size_t)(edge - first), sizeof(*out->callers));
+		if (!out->callers)
+			return -ENOMEM;
+		for (; first < edge; first++)
+			out->callers[out->callers_count++] = (struct profile_caller){
+				first->caller, first->calls_count, first->total_ns};
+		SORT_ITEMS(out->callers, out->callers_count, by_calls);
 	}
-	for (size_t i = 0; i < p->processes_count; i++)
-		SORT_ITEMS(p->processes[i].rows, p->processes[i].rows_count, by_self);
-	return err;
+	FOR_EACH (process, w->profile->processes)
+		SORT_ITEMS(process->rows, process->rows_count, by_self);
+	return 0;
 }
 
-static struct profile_process *process_of_context(const struct rows_ctx *w,
+static struct profile_process *process_of_context(const struct finish_ctx *w,
 						  const struct context *context)
 {
 	return context->described && context->process < w->a->processes->count
-		       ? process_at(w->finish, context->process)
+		       ? process_at(w, context->process)
 		       : NULL;
 }
 
@@ -260,57 +222,54 @@ uint32_t parent_of(const struct calls *calls, const struct context *context)
 	return parent->described && parent->process == context->process ? context->parent : 0;
 }
 
-static int fill_contexts(struct rows_ctx *w)
+static int fill_contexts(const struct finish_ctx *w)
 {
-	const struct aggregate *a = w->a;
-	struct profile *p = w->profile;
-	struct profile_process *process;
+	const struct calls *calls = w->a->calls;
 
-	for (size_t i = 0; i < a->calls->contexts_count; i++) {
-		process = process_of_context(w, &a->calls->contexts[i]);
+	FOR_EACH (context, calls->contexts) {
+		struct profile_process *process = process_of_context(w, context);
+
 		if (process)
 			process->contexts_count++;
 	}
-	for (size_t i = 0; i < p->processes_count; i++) {
-		process = &p->processes[i];
+	FOR_EACH (process, w->profile->processes) {
 		process->contexts = calloc(process->contexts_count + 1, sizeof(*process->contexts));
+		process->contexts_count = 0;
 		if (!process->contexts)
 			return -ENOMEM;
-		process->contexts_count = 0;
 	}
-	for (size_t i = 0; i < a->calls->contexts_count; i++) {
-		const struct context *context = &a->calls->contexts[i];
+	FOR_EACH (context, calls->contexts) {
+		struct profile_process *process = process_of_context(w, context);
 
-		process = process_of_context(w, context);
 		if (!process)
 			continue;
 		process->contexts[process->contexts_count++] = (struct profile_context){
-			.id = (uint32_t)i,
-			.parent = parent_of(a->calls, context),
+			.id = (uint32_t)(context - calls->contexts),
+			.parent = parent_of(calls, context),
 			.function = context->function,
 			.calls_count = context->sums.calls_count,
 			.total_ns = context->sums.total_ns,
 			.self_ns = context->sums.self_ns,
-			.caller = frame_of(w->finish, context->process, context->caller),
-			.stack = stack_of(w->finish, context->process, context->stack),
+			.caller = frame_of(w, context->process, context->caller),
+			.stack = stack_of(w, context->process, context->stack),
 		};
 	}
 	return 0;
 }
 
-int calls_fill(struct finish_ctx *ctx)
+int calls_fill(struct finish_ctx *w)
 {
-	const struct calls *calls = ctx->a->calls;
-	struct profile *p = ctx->profile;
-	struct rows_ctx w = {.finish = ctx, .a = ctx->a, .profile = p};
+	const struct calls *calls = w->a->calls;
+	struct profile *p = w->profile;
+	struct row_sums all = {0};
 	int err;
 
 	p->functions = calls->functions;
 	p->functions_count = calls->functions_count;
 	memcpy(p->perf_counters, calls->perf_counters, sizeof(p->perf_counters));
 	p->perf_counters_why = calls->perf_counters_why;
-	err = sum_contexts(&w) ?: fill_rows(&w) ?: fill_contexts(&w);
-	free(w.sums);
-	free(w.edges);
+	err = sum_contexts(w->a, &all) ?: fill_rows(&all, w) ?: fill_contexts(w);
+	free(all.list);
+	free(all.edges);
 	return err;
 }

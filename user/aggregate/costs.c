@@ -199,7 +199,6 @@ static int settle_cost(struct aggregate *a, struct costs **costs, const struct p
 		       const struct object_cost *cost, bool late)
 {
 	struct perfx_span settled = *span;
-	int err;
 
 	if (cost->state == PERFX_COST_NONE)
 		return 0;
@@ -207,15 +206,15 @@ static int settle_cost(struct aggregate *a, struct costs **costs, const struct p
 	settled.dtype = cost->dtype;
 	settled.flops = cost->flops;
 	settled.bytes = cost->bytes;
-	err = add_span(costs, &settled);
-	return err ?: steps_cost(a->steps, &settled, late);
+	return add_span(costs, &settled) ?: steps_cost(a->steps, &settled, late);
 }
+
+static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
 
 /* A span whose cost is that of its object. */
 static int add_span_of_object(struct aggregate *a, struct costs **costs,
 			      const struct perfx_span *span)
 {
-	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
 	const struct object_cost *cost = object_cost_of(a, span->flops);
 
 	if (cost)
@@ -227,18 +226,14 @@ static int add_span_of_object(struct aggregate *a, struct costs **costs,
 
 int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_span *span)
 {
-	int err;
-
 	if (span->cost_state == PERFX_COST_BY_OBJECT)
 		return add_span_of_object(a, costs, span);
-	err = add_span(costs, span);
-	return err ?: steps_cost(a->steps, span, false);
+	return add_span(costs, span) ?: steps_cost(a->steps, span, false);
 }
 
 /* Spans whose object was not described when they came. 0 or -ENOMEM. */
 static int object_costs_settle(struct finish_ctx *ctx)
 {
-	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
 	struct aggregate *a = ctx->a;
 	size_t count = a->costs->waiting_count;
 
@@ -317,33 +312,28 @@ static void costs_add(struct costs *costs, const struct costs *more, uint64_t un
 	add_up(&costs->opaque_ns, more->opaque_ns);
 }
 
-/* A context's own costs, when those of its callees are in the node already. */
-static void add_own(struct row_cost *rows, const struct context *context, struct node *node)
-{
-	const struct costs *costs = context->sums.costs;
-	uint64_t inner_ns = node->covered_ns, unread_ns;
-
-	if (!costs || !context->row)
-		return;
-	/* inside a call with a known cost none is counted: inner_ns is in the unread ones */
-	unread_ns = sub_capped(costs->unread_ns, inner_ns);
-	node->covered_ns = add_capped(costs->counted_ns, add_capped(inner_ns, unread_ns));
-	cost_add(&node->cost, &costs->cost);
-	dtypes_add(node->dtypes, costs->dtypes);
-	costs_add(&rows[context->row->index].own, costs, unread_ns);
-}
-
 static void sum_upwards(const struct calls *calls, struct row_cost *rows, struct node *nodes)
 {
 	for (size_t i = calls->contexts_count; i-- > 1;) {
 		const struct context *context = &calls->contexts[i];
+		const struct costs *costs = context->row ? context->sums.costs : NULL;
 		struct node *node = &nodes[i], *parent;
 
 		node->parent = parent_of(calls, context);
 		parent = &nodes[node->parent];
 		node->sibling = parent->child;
 		parent->child = (uint32_t)i;
-		add_own(rows, context, node);
+		if (costs) {
+			/* its own, beside those of its callees, which are in the node already;
+			 * inside a call with a known cost none is counted: they are in unread ones
+			 */
+			uint64_t unread_ns = sub_capped(costs->unread_ns, node->covered_ns);
+
+			add_up(&node->covered_ns, add_capped(costs->counted_ns, unread_ns));
+			cost_add(&node->cost, &costs->cost);
+			dtypes_add(node->dtypes, costs->dtypes);
+			costs_add(&rows[context->row->index].own, costs, unread_ns);
+		}
 		cost_add(&parent->cost, &node->cost);
 		dtypes_add(parent->dtypes, node->dtypes);
 		add_up(&parent->covered_ns, node->covered_ns);
@@ -469,41 +459,35 @@ static int add_to_process(struct profile_compute *compute, enum perfx_source sou
 	return 0;
 }
 
-static int fill_process(const struct aggregate *a, const struct profile *profile,
-			const struct row_cost *costs, struct profile_process *process)
-{
-	struct profile_compute *compute = &process->compute;
-
-	for (size_t i = 0; costs && i < process->rows_count; i++) {
-		struct profile_row *out = &process->rows[i];
-		const struct row *row = row_find(a, process->index, out->function);
-		const struct row_cost *cost = &costs[row->index];
-
-		out->cost = cost->own.cost;
-		out->inclusive = cost->inclusive;
-		out->dtype = profile_main_dtype(cost->dtypes);
-		out->computing_ns = cost->computing_ns;
-		if (add_to_process(compute, profile_function(profile, out->function)->source,
-				   &cost->own))
-			return -ENOMEM;
-	}
-	SORT_ITEMS(compute->sources, compute->sources_count, by_source_flops);
-	SORT_ITEMS(compute->dtypes, compute->dtypes_count, by_dtype_flops);
-	while (compute->dtypes_count && !compute->dtypes[compute->dtypes_count - 1].flops)
-		compute->dtypes_count--;
-	compute->until_ns = step_costs_limits(&a->steps->costs, process->index).costs_ns;
-	compute->until_flops = step_costs_limited_flops(&a->steps->costs, process->index);
-	return 0;
-}
-
-/* When rows are filled. */
 static int costs_fill(struct finish_ctx *ctx)
 {
+	const struct step_costs *step_costs = &ctx->a->steps->costs;
 	struct row_cost *costs;
 	int err = sum_rows(ctx->a->calls, &costs);
 
-	FOR_EACH (process, ctx->profile->processes)
-		err = err ?: fill_process(ctx->a, ctx->profile, costs, process);
+	FOR_EACH (process, ctx->profile->processes) {
+		struct profile_compute *compute = &process->compute;
+
+		for (size_t i = 0; costs && i < process->rows_count && !err; i++) {
+			struct profile_row *out = &process->rows[i];
+			const struct row *row = row_find(ctx->a, process->index, out->function);
+			const struct row_cost *cost = &costs[row->index];
+
+			out->cost = cost->own.cost;
+			out->inclusive = cost->inclusive;
+			out->dtype = profile_main_dtype(cost->dtypes);
+			out->computing_ns = cost->computing_ns;
+			err = add_to_process(compute,
+					     profile_function(ctx->profile, out->function)->source,
+					     &cost->own);
+		}
+		SORT_ITEMS(compute->sources, compute->sources_count, by_source_flops);
+		SORT_ITEMS(compute->dtypes, compute->dtypes_count, by_dtype_flops);
+		while (compute->dtypes_count && !compute->dtypes[compute->dtypes_count - 1].flops)
+			compute->dtypes_count--;
+		compute->until_ns = step_costs_limits(step_costs, process->index).costs_ns;
+		compute->until_flops = step_costs_limited_flops(step_costs, process->index);
+	}
 	free(costs);
 	return err;
 }

@@ -18,18 +18,6 @@ struct overhead {
 	uint64_t samples_cost_ns, waits_cost_ns; /* BACKGROUND records */
 };
 
-/* Cost of a hit at this kind of site, for a probe without a cost of its own. */
-static double calibrated_cost(const struct aggregate *a, const struct profile_probe *probe)
-{
-	for (size_t i = 0; i < a->overhead->calibrations_count; i++) {
-		const struct perfx_calibration *c = &a->overhead->calibrations[i];
-
-		if (c->link == probe->link && c->ret == probe->ret && c->site == probe->site)
-			return (double)c->cost_ps / 1000;
-	}
-	return 0;
-}
-
 /* An estimated cost may exceed the time that there was: then next to nothing was the program's. */
 #define COST_SHARE_MAX 0.99
 
@@ -46,9 +34,9 @@ static double served_ns(const struct profile_process *process)
 {
 	double ns = (double)profile_wall_ns(process);
 
-	for (size_t i = 0; i < process->threads_count; i++)
-		if (process->threads[i].runnable_ns != PROFILE_ABSENT)
-			ns -= (double)process->threads[i].runnable_ns;
+	FOR_EACH (thread, process->threads)
+		if (thread->runnable_ns != PROFILE_ABSENT)
+			ns -= (double)thread->runnable_ns;
 	return fmax(ns, 0);
 }
 
@@ -65,16 +53,13 @@ static double slowdown_of_all(const struct profile *p, double cost_ns)
 {
 	double all_cpu_ns = 0, all_served_ns = 0;
 
-	for (size_t i = 0; i < p->processes_count; i++) {
-		const struct profile_process *process = &p->processes[i];
-
-		if (process->cpu_ns == PROFILE_ABSENT && process->seen_hits_count &&
-		    p->overhead_ns > 0)
+	FOR_EACH (process, p->processes) {
+		if (process->cpu_ns != PROFILE_ABSENT) {
+			all_cpu_ns += cpu_ns(process);
+			all_served_ns += served_ns(process);
+		} else if (process->seen_hits_count && p->overhead_ns > 0) {
 			return -1;
-		if (process->cpu_ns == PROFILE_ABSENT)
-			continue;
-		all_cpu_ns += cpu_ns(process);
-		all_served_ns += served_ns(process);
+		}
 	}
 	return all_cpu_ns > 0 ? slowdown_percent(cost_ns, fmax(all_cpu_ns, all_served_ns)) : -1;
 }
@@ -159,28 +144,29 @@ static double slowdown_of_most_hit(struct profile *p)
 		    slowdown_percent(process_ns, fmax(cpu_ns(most), served_ns(most))));
 }
 
-static void fill_estimate(struct finish_ctx *w)
+static void fill_estimate(const struct overhead *overhead, struct profile *p)
 {
-	struct aggregate *a = w->a;
-	struct profile *p = w->profile;
 	double background_percent;
 
-	for (size_t i = 0; i < a->overhead->probes_count; i++) {
-		struct profile_probe *probe = &a->overhead->probes[i];
-
+	FOR_EACH (probe, overhead->probes) {
 		if (probe->seen_hits_count > 0)
 			probe->cost_ns = probe->seen_ns / probe->seen_hits_count;
-		else if (probe->cost_ns <= 0)
-			probe->cost_ns = calibrated_cost(a, probe);
+		for (size_t i = 0; probe->cost_ns <= 0 && i < overhead->calibrations_count; i++) {
+			const struct perfx_calibration *c = &overhead->calibrations[i];
+
+			if (c->link == probe->link && c->ret == probe->ret &&
+			    c->site == probe->site)
+				probe->cost_ns = (double)c->cost_ps / 1000;
+		}
 		add_up(&p->hits_count, probe->hits_count);
 		p->overhead_ns += (double)probe->hits_count * probe->cost_ns;
 	}
-	p->samples_cost_ns = a->overhead->samples_cost_ns;
-	p->waits_cost_ns = a->overhead->waits_cost_ns;
-	p->calibrations = a->overhead->calibrations;
-	p->calibrations_count = a->overhead->calibrations_count;
-	p->probes = a->overhead->probes;
-	p->probes_count = a->overhead->probes_count;
+	p->samples_cost_ns = overhead->samples_cost_ns;
+	p->waits_cost_ns = overhead->waits_cost_ns;
+	p->calibrations = overhead->calibrations;
+	p->calibrations_count = overhead->calibrations_count;
+	p->probes = overhead->probes;
+	p->probes_count = overhead->probes_count;
 	p->overhead_percent = -1;
 	if (!(p->overhead_ns > 0) && p->hits_count)
 		return;
@@ -206,26 +192,6 @@ static int handle_unprobed_steps(struct aggregate *a, const struct event *event)
 /* A median of fewer steps says nothing. */
 #define STEPS_MIN 3
 
-static bool is_better(const struct perfx_unprobed_steps *candidate,
-		      const struct perfx_unprobed_steps *best, uint32_t process)
-{
-	if (!best || (candidate->process == process) != (best->process == process))
-		return !best || candidate->process == process;
-	return candidate->steps_count > best->steps_count;
-}
-
-/* served_share of a process's children: where it waits for one (a data loader's worker), it waits
- * for that one's CPU. The least of them. */
-static double served_share_of_children(const struct profile *p, const struct profile_process *of)
-{
-	double least = 1;
-
-	FOR_EACH (child, p->processes)
-		if (child->ppid == of->pid)
-			least = fmin(least, served_share(profile_thread(child, child->pid)));
-	return least;
-}
-
 /* Most shorter steps wait for no CPU: a thread that has one keeps it for some ms. */
 #define SLICE_NS 10000000u
 
@@ -237,9 +203,12 @@ static double noise_percent(const struct profile *p, const struct perfx_unprobed
 	/* Two standard errors of a median of so many steps whose quartiles are so far apart: those
 	 * that were seen without probes are few, and may all have been short ones. */
 	double error_ns = 2 * 0.93 * (double)with->spread_ns / sqrt((double)without->steps_count);
-	double served = fmin(served_share(profile_thread(most, without->tid)),
-			     served_share_of_children(p, most));
+	double served = served_share(profile_thread(most, without->tid));
 
+	/* where it waits for a child (a data loader's worker), it waits for that one's CPU */
+	FOR_EACH (child, p->processes)
+		if (child->ppid == most->pid)
+			served = fmin(served, served_share(profile_thread(child, child->pid)));
 	if (observed->without_ns >= SLICE_NS)
 		served /= 1 - fmin(without->cpu_wait_ppm, 999999) / 1e6;
 	error_ns = hypot(hypot((double)without->noise_ns, error_ns), (double)with->drift_ns);
@@ -253,13 +222,21 @@ static void fill_observed(const struct aggregate *a, struct profile *p)
 	struct profile_observed *observed = &p->observed;
 	struct steps_middle with;
 
-	for (size_t i = 0; most && i < a->overhead->unprobed_steps_count; i++)
-		if (a->overhead->unprobed_steps[i].step_ns &&
-		    is_better(&a->overhead->unprobed_steps[i], best, most->index))
-			best = &a->overhead->unprobed_steps[i];
-	/* most of the recording's steps were not seen to end where those without probes did */
+	if (!most)
+		return;
+	/* the most steps; those of the process that was hit most come first */
+	FOR_EACH (steps, a->overhead->unprobed_steps) {
+		bool is_of_most = steps->process == most->index;
+		bool is_best_of_most = best && best->process == most->index;
+
+		if (steps->step_ns && (!best || (is_of_most == is_best_of_most
+							 ? steps->steps_count > best->steps_count
+							 : is_of_most)))
+			best = steps;
+	}
 	if (!best)
 		return;
+	/* most of the recording's steps were not seen to end where those without probes did */
 	FOR_EACH (reduced, p->reduced)
 		if (reduced->function == best->function && reduced->to == PERFX_REDUCED_REMOVED)
 			return;
@@ -372,9 +349,11 @@ static int handle_background(struct aggregate *a, const struct event *event)
 
 static int overhead_fill(struct finish_ctx *w)
 {
-	fill_estimate(w);
-	fill_observed(w->a, w->profile);
-	steady_estimate(w->profile);
+	struct profile *p = w->profile;
+
+	fill_estimate(w->a->overhead, p);
+	fill_observed(w->a, p);
+	steady_estimate(p);
 	return 0;
 }
 

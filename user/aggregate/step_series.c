@@ -65,20 +65,6 @@ static void join(struct profile_step *into, const struct profile_step *next)
 	into->off_cpu_ns += next->off_cpu_ns;
 }
 
-/* Two become one. */
-static void halve(struct step_series *series)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < series->steps_count; i += 2, kept++) {
-		series->steps[kept] = series->steps[i];
-		if (i + 1 < series->steps_count)
-			join(&series->steps[kept], &series->steps[i + 1]);
-	}
-	series->steps_count = kept;
-	series->each *= 2;
-}
-
 static int append(struct step_series *series, const struct profile_step *step)
 {
 	struct profile_step *last =
@@ -88,16 +74,17 @@ static int append(struct step_series *series, const struct profile_step *step)
 		join(last, step);
 		return 0;
 	}
-	if (series->steps_count == PROFILE_STEPS_MAX) {
-		halve(series);
-		return append(series, step);
+	series->each = series->each ?: 1;
+	if (series->steps_count < PROFILE_STEPS_MAX)
+		return LIST_ADD(series->steps, *step);
+	/* the series is full: two steps become one */
+	series->steps_count /= 2;
+	for (size_t i = 0; i < series->steps_count; i++) {
+		series->steps[i] = series->steps[2 * i];
+		join(&series->steps[i], &series->steps[2 * i + 1]);
 	}
-	if (grow_array(&series->steps, &series->capacity, series->steps_count + 1,
-		       sizeof(*series->steps)))
-		return -ENOMEM;
-	series->each = series->each ? series->each : 1;
-	series->steps[series->steps_count++] = *step;
-	return 0;
+	series->each *= 2;
+	return append(series, step);
 }
 
 int step_series_add(struct step_series *series, const struct profile_step *step,
@@ -137,22 +124,13 @@ int step_series_add(struct step_series *series, const struct profile_step *step,
 
 bool step_series_late(struct step_series *series, uint64_t end_ns, const struct step_tally *call)
 {
-	size_t low = 0, high = series->steps_count;
+	size_t at = PARTITION_POINT(i, series->steps_count, series->steps[i].to_ns < end_ns);
+	struct profile_step *step = series->steps + at;
 
-	if (end_ns <= series->computed_from_ns || end_ns > series->computed_to_ns)
+	if (end_ns <= series->computed_from_ns || end_ns > series->computed_to_ns ||
+	    at == series->steps_count || end_ns <= step->from_ns || !step->computed_count)
 		return false;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (series->steps[middle].to_ns < end_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == series->steps_count || end_ns <= series->steps[low].from_ns ||
-	    !series->steps[low].computed_count)
-		return false;
-	series->steps[low].flops += call->flops;
+	step->flops += call->flops;
 	step_tally_merge(&series->tally, call);
 	return true;
 }
@@ -187,16 +165,12 @@ void step_series_show(const struct step_series *series, struct profile_steps *in
 
 int step_times_add(struct step_times *times, const struct profile_step *step)
 {
-	struct profile_step_time *time;
+	struct profile_step_time time = {.from_ns = step->from_ns, .to_ns = step->to_ns};
 
+	memcpy(time.phases, step->phases, sizeof(time.phases));
 	if (times->count == PROFILE_STEP_TIMES_MAX)
 		LIST_DROP_FROM(times, PROFILE_STEP_TIMES_MAX / 2);
-	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
-		return -ENOMEM;
-	time = &times->list[times->count++];
-	*time = (struct profile_step_time){.from_ns = step->from_ns, .to_ns = step->to_ns};
-	memcpy(time->phases, step->phases, sizeof(time->phases));
-	return 0;
+	return LIST_ADD_TO(times, time);
 }
 
 int step_picks_add(struct step_picks *picks, uint64_t ns)

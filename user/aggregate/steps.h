@@ -63,7 +63,7 @@ void step_tally_subtract(struct step_tally *tally, const struct step_tally *less
 
 struct step_series {
 	struct profile_step *steps; /* each of `each`, the last one of fewer perhaps */
-	size_t steps_count, capacity;
+	size_t steps_count, steps_capacity;
 	uint64_t each;
 	uint64_t count, total_ns, max_ns;
 	double mean_ns, squares; /* squares: of the distances from the mean (Welford, 1962) */
