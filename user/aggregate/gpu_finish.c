@@ -73,27 +73,6 @@ static struct profile_gpu_series series_of(const struct gpu_metric *metric)
 	};
 }
 
-static struct profile_gpu_device device_of(const struct aggregate *a, uint32_t index)
-{
-	const struct gpu_device *from = &a->gpu->devices[index];
-	struct profile_gpu_device device = {
-		.index = index,
-		.name = from->name ? from->name : "",
-		.uuid = from->uuid ? from->uuid : "",
-		.driver = from->driver ? from->driver : "",
-		.facts = from->record,
-		.throttle_samples_count = from->throttle_samples_count,
-		.points = from->points,
-		.points_count = from->points_count,
-	};
-
-	for (int i = 0; i < PROFILE_GPU_METRICS; i++)
-		device.metrics[i] = series_of(&from->metrics[i]);
-	memcpy(device.throttled_counts, from->throttled_counts, sizeof(device.throttled_counts));
-	energy_fill_device(a, &device);
-	return device;
-}
-
 static int fill_devices(struct gpu_ctx *ctx)
 {
 	struct profile *p = ctx->w->profile;
@@ -104,12 +83,34 @@ static int fill_devices(struct gpu_ctx *ctx)
 	if (!p->gpu_devices)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++) {
-		const struct gpu_device *device = &ctx->gpu->devices[i];
+		const struct gpu_device *from = &ctx->gpu->devices[i];
+		struct profile_gpu_device *device = &p->gpu_devices[p->gpu_devices_count];
 
-		if (device->described || device->used || device->samples_count)
-			p->gpu_devices[p->gpu_devices_count++] = device_of(ctx->w->a, i);
+		if (!from->described && !from->used && !from->samples_count)
+			continue;
+		*device = (struct profile_gpu_device){
+			.index = i,
+			.name = from->name ?: "",
+			.uuid = from->uuid ?: "",
+			.driver = from->driver ?: "",
+			.facts = from->record,
+			.throttle_samples_count = from->throttle_samples_count,
+			.points = from->points,
+			.points_count = from->points_count,
+		};
+		for (int k = 0; k < PROFILE_GPU_METRICS; k++)
+			device->metrics[k] = series_of(&from->metrics[k]);
+		memcpy(device->throttled_counts, from->throttled_counts,
+		       sizeof(device->throttled_counts));
+		energy_fill_device(ctx->w->a, device);
+		p->gpu_devices_count++;
 	}
 	return 0;
+}
+
+static uint32_t function_of(const struct gpu_ctx *ctx, uint32_t context)
+{
+	return context ? ctx->w->a->calls->contexts[context].function : 0;
 }
 
 static const struct gpu_call *call_of_context(const struct gpu_ctx *ctx, uint32_t context)
@@ -126,14 +127,6 @@ static uint32_t parent_context(const struct gpu_ctx *ctx, uint32_t context)
 	return calls->contexts[context].described ? parent_of(calls, &calls->contexts[context]) : 0;
 }
 
-static bool is_of_cuda(const struct gpu_ctx *ctx, uint32_t context)
-{
-	const struct profile_function *f =
-		profile_function(ctx->w->profile, ctx->w->a->calls->contexts[context].function);
-
-	return !f || f->source == PERFX_SOURCE_CUDA || call_of_context(ctx, context);
-}
-
 /* The innermost function around a call that is not of the GPU's library itself; where all are, the
  * outermost one that is no launch, copy or wait. */
 static uint32_t caller_context(const struct gpu_ctx *ctx, uint32_t context)
@@ -143,17 +136,16 @@ static uint32_t caller_context(const struct gpu_ctx *ctx, uint32_t context)
 	if (context >= ctx->w->a->calls->contexts_count)
 		return 0;
 	for (; context; context = parent_context(ctx, context)) {
-		if (!is_of_cuda(ctx, context))
+		const struct gpu_call *call = call_of_context(ctx, context);
+		const struct profile_function *f =
+			profile_function(ctx->w->profile, function_of(ctx, context));
+
+		if (!call && f && f->source != PERFX_SOURCE_CUDA)
 			return context;
-		if (!call_of_context(ctx, context))
+		if (!call)
 			library = context;
 	}
 	return library;
-}
-
-static uint32_t function_of(const struct gpu_ctx *ctx, uint32_t context)
-{
-	return context ? ctx->w->a->calls->contexts[context].function : 0;
 }
 
 static uint32_t caller_function(const struct gpu_ctx *ctx, uint32_t context)
@@ -235,20 +227,15 @@ static bool is_copy(const struct gpu_work *work)
 	return work->key.op == PERFX_GPU_OP_COPY || work->key.op == PERFX_GPU_OP_MEMSET;
 }
 
-static void add_shape(const struct profile_gpu *gpu, const struct gpu_work *work,
-		      struct profile_gpu_kernel *kernel)
+static void set_occupancy(const struct profile_gpu *gpu, struct profile_gpu_kernel *kernel)
 {
 	struct gpu_shape shape = {
 		.block_threads = kernel->block[0] * kernel->block[1] * kernel->block[2],
-		.registers = work->registers,
+		.registers = kernel->registers,
 		.shared_bytes = (uint32_t)kernel->shared_bytes,
 	};
-	struct gpu_occupancy occupancy;
+	struct gpu_occupancy occupancy = gpu_occupancy(&gpu->places[0].device->facts, &shape);
 
-	/* without registers it would be a bound only */
-	if (!gpu->timed || !work->registers || !gpu->places_count)
-		return;
-	occupancy = gpu_occupancy(&gpu->places[0].device->facts, &shape);
 	kernel->occupancy = occupancy.share;
 	kernel->limit = occupancy.share < 0 ? "" : gpu_limit_name(occupancy.limit);
 }
@@ -288,8 +275,8 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 	if (kernel.other || work->key.op == PERFX_GPU_OP_GRAPH ||
 	    (gpu->timed && !work->sketch && !work->registers))
 		kernel.shared_bytes = PROFILE_ABSENT;
-	else
-		add_shape(gpu, work, &kernel);
+	else if (gpu->timed && work->registers && gpu->places_count)
+		set_occupancy(gpu, &kernel); /* without registers it would be a bound only */
 	if (!gpu->timed)
 		return kernel;
 	kernel.total_ns = work->total_ns;
@@ -423,12 +410,6 @@ static uint64_t called_until(const struct gpu_ctx *ctx, uint32_t process)
 	return 0;
 }
 
-static void add_launches(struct profile_gpu *gpu, uint64_t count, uint64_t ns)
-{
-	add_up(&gpu->launches_count, count);
-	add_up(&gpu->launch_ns, ns);
-}
-
 /* From the spans of the library's functions: exact, with those whose records were dropped. */
 static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,
 			    size_t *capacity)
@@ -444,8 +425,10 @@ static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct 
 		if (!call || !context->sums.calls_count || !is_outermost_call(ctx, i))
 			continue;
 		gpu->used = true;
-		if (call->op == PERFX_GPU_OP_KERNEL || call->op == PERFX_GPU_OP_GRAPH)
-			add_launches(gpu, context->sums.calls_count, context->sums.total_ns);
+		if (call->op == PERFX_GPU_OP_KERNEL || call->op == PERFX_GPU_OP_GRAPH) {
+			add_up(&gpu->launches_count, context->sums.calls_count);
+			add_up(&gpu->launch_ns, context->sums.total_ns);
+		}
 		if (call->waits)
 			err = add_sync(
 				gpu, capacity,
@@ -475,11 +458,10 @@ static int add_recorded_call(const struct gpu_ctx *ctx, const struct gpu_work *w
 
 		err = add_sync(
 			gpu, capacity,
-			(struct profile_gpu_sync){
-				.name = name,
-				.function = function_of(ctx, caller_context(ctx, caller->context)),
-				.count = caller->count,
-				.wait_ns = caller->ns});
+			(struct profile_gpu_sync){.name = name,
+						  .function = caller_function(ctx, caller->context),
+						  .count = caller->count,
+						  .wait_ns = caller->ns});
 		left -= min_u64(caller->count, left);
 		left_ns -= min_u64(caller->ns, left_ns);
 	}
@@ -493,7 +475,7 @@ static int add_recorded_call(const struct gpu_ctx *ctx, const struct gpu_work *w
 static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,
 			       bool by_agent)
 {
-	uint64_t called = 0, count = 0, ns = 0;
+	uint64_t called = 0, count = 0;
 
 	for (size_t i = 0; i < ctx->gpu->works_count; i++) {
 		const struct gpu_work *work = &ctx->gpu->works[i];
@@ -504,9 +486,9 @@ static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, stru
 		if (work->key.kind != GPU_WORK_CALL)
 			continue;
 		add_up(&count, work->count);
-		add_up(&ns, work->total_ns);
+		add_up(&gpu->launch_ns, work->total_ns);
 	}
-	add_launches(gpu, called && !by_agent ? called : count, ns);
+	gpu->launches_count = called && !by_agent ? called : count;
 }
 
 static int add_recorded_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,

@@ -233,25 +233,17 @@ static int link_activities(struct aggregate *a, const struct map64 *ids, bool al
 static uint32_t context_at(const struct gpu_history *h, uint32_t process, uint32_t tid,
 			   uint64_t time_ns)
 {
-	size_t low = 0, high = h->spans_count;
+	const struct past_span *spans = h->spans;
+	size_t first =
+		PARTITION_POINT(i, h->spans_count,
+				(compare_threads(spans[i].process, spans[i].tid, process, tid)
+					 ?: ASCENDING(spans[i].end_ns, time_ns)) < 0);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct past_span *span = &h->spans[middle];
-		int order = compare_threads(span->process, span->tid, process, tid);
-
-		if (order < 0 || (!order && span->end_ns < time_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i < h->spans_count && i < low + STEPS_MAX; i++) {
-		const struct past_span *span = &h->spans[i];
-
-		if (span->process != process || span->tid != tid)
+	for (size_t i = first; i < h->spans_count && i < first + STEPS_MAX; i++) {
+		if (spans[i].process != process || spans[i].tid != tid)
 			return 0;
-		if (span->start_ns <= time_ns)
-			return span->context;
+		if (spans[i].start_ns <= time_ns)
+			return spans[i].context;
 	}
 	return 0;
 }
@@ -360,16 +352,16 @@ static void forget_spans(struct gpu_history *h)
 	do {
 		from_ns = sub_capped(h->newest_ns, past_ns);
 		kept = 0;
-		for (size_t i = 0; i < h->spans_count; i++)
-			kept += h->spans[i].end_ns >= from_ns;
+		FOR_EACH (span, h->spans)
+			kept += span->end_ns >= from_ns;
 		past_ns /= 2;
 	} while (kept > SPANS_MAX / 2 && past_ns);
 	if (kept == h->spans_count)
 		return;
 	kept = 0;
-	for (size_t i = 0; i < h->spans_count; i++)
-		if (h->spans[i].end_ns >= from_ns)
-			h->spans[kept++] = h->spans[i];
+	FOR_EACH (span, h->spans)
+		if (span->end_ns >= from_ns)
+			h->spans[kept++] = *span;
 	h->spans_count = kept;
 	h->forgotten_ns = max_u64(h->forgotten_ns, from_ns);
 }
@@ -380,18 +372,15 @@ static void forget_calls(struct gpu_history *h, uint64_t before_ns)
 	uint64_t past_ns = PAST_NS;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < h->calls_count; i++) {
-		const struct past_call *call = &h->calls[i];
-
+	FOR_EACH (call, h->calls)
 		if (!call->has_met || !call->placed || call->end_ns >= before_ns)
 			h->calls[kept++] = *call;
-	}
 	h->calls_count = kept;
 	for (; h->calls_count > CALLS_MAX / 2 && past_ns; past_ns /= 2) {
 		kept = 0;
-		for (size_t i = 0; i < h->calls_count; i++)
-			if (h->calls[i].end_ns + past_ns >= h->newest_ns)
-				h->calls[kept++] = h->calls[i];
+		FOR_EACH (call, h->calls)
+			if (call->end_ns + past_ns >= h->newest_ns)
+				h->calls[kept++] = *call;
 		h->calls_count = kept;
 	}
 }
