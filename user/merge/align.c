@@ -105,19 +105,11 @@ struct pairs {
 /* The value of an ascending series nearest to a time. */
 static uint64_t nearest(const uint64_t *ends, size_t count, double to_ns)
 {
-	size_t low = 0, high = count;
+	size_t at = PARTITION_POINT(i, count, (double)ends[i] < to_ns);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if ((double)ends[middle] < to_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == count || (low && to_ns - (double)ends[low - 1] < (double)ends[low] - to_ns))
-		low--;
-	return ends[low];
+	if (at == count || (at && to_ns - (double)ends[at - 1] < (double)ends[at] - to_ns))
+		at--;
+	return ends[at];
 }
 
 /* Pairs ends one way from where the lag was found. Clocks drift: an end is paired by the offset of
@@ -284,13 +276,10 @@ static const struct series *longest(const struct survey *survey, enum perfx_alig
 {
 	const struct series *most = NULL;
 
-	for (size_t i = 0; i < survey->series_count; i++) {
-		const struct series *series = &survey->series[i];
-
+	FOR_EACH (series, survey->series)
 		if (series->by == by && !strcmp(series->name, name) &&
 		    (!most || series->count > most->count))
 			most = series;
-	}
 	return most;
 }
 
@@ -301,14 +290,12 @@ static bool align_by(struct alignment *best, const struct survey *reference,
 	int64_t expected_ns = wall_clock_offset(reference, capture);
 	bool found = false;
 
-	for (size_t i = 0; i < capture->series_count; i++) {
-		const struct series *b = &capture->series[i];
+	FOR_EACH (b, capture->series) {
 		const struct series *a = longest(reference, by, b->name);
 		struct alignment alignment = {.by = by, .name = b->name};
 
 		if (!a || b != longest(capture, by, b->name) ||
-		    !align_ends(&alignment, a->ends_ns, a->count, b->ends_ns, b->count,
-				expected_ns) ||
+		    !align_ends(&alignment, a->list, a->count, b->list, b->count, expected_ns) ||
 		    (found && alignment.error_ns >= best->error_ns))
 			continue;
 		*best = alignment;

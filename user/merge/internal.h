@@ -28,7 +28,7 @@ struct series {
 	uint32_t process;
 	enum perfx_alignment by; /* COLLECTIVES or BACKWARD */
 	const char *name;
-	uint64_t *ends_ns; /* ascending, once it is complete */
+	uint64_t *list; /* ends, ns; ascending, once it is complete */
 	size_t count, capacity;
 };
 

@@ -40,7 +40,7 @@ struct input {
 
 struct merger {
 	struct input *inputs;
-	size_t count, capacity;
+	size_t inputs_count, inputs_capacity;
 	struct capture_writer *writer;
 	uint64_t start_ns, end_ns;
 	struct pack_buffer buffer;
@@ -56,9 +56,7 @@ void merger__free(struct merger *merge)
 {
 	if (!merge)
 		return;
-	for (size_t i = 0; i < merge->count; i++) {
-		struct input *input = &merge->inputs[i];
-
+	FOR_EACH (input, merge->inputs) {
 		survey_clear(&input->survey);
 		capture_reader__free(input->reader);
 		text_clear(&input->sums);
@@ -70,9 +68,9 @@ void merger__free(struct merger *merge)
 
 int merger__add(struct merger *merge, const char *path)
 {
-	if (grow_array(&merge->inputs, &merge->capacity, merge->count + 1, sizeof(*merge->inputs)))
+	if (GROW_BY_ONE(merge->inputs))
 		return -ENOMEM;
-	return survey_make(&merge->inputs[merge->count++].survey, path);
+	return survey_make(&merge->inputs[merge->inputs_count++].survey, path);
 }
 
 static bool is_same_boot(const struct survey *a, const struct survey *b)
@@ -85,23 +83,21 @@ static bool is_same_boot(const struct survey *a, const struct survey *b)
 /* A process that both have was traced twice. */
 static const struct survey_process *common_process(const struct survey *a, const struct survey *b)
 {
-	for (size_t i = 0; i < a->processes_count; i++)
-		for (size_t j = 0; j < b->processes_count; j++)
-			if (a->processes[i].pid == b->processes[j].pid &&
-			    a->processes[i].start_boot_ns == b->processes[j].start_boot_ns)
-				return &a->processes[i];
+	FOR_EACH (of_a, a->processes)
+		FOR_EACH (of_b, b->processes)
+			if (of_a->pid == of_b->pid && of_a->start_boot_ns == of_b->start_boot_ns)
+				return of_a;
 	return NULL;
 }
 
 static const struct survey_rank *common_rank(const struct survey *a, const struct survey *b,
 					     bool same_rank)
 {
-	for (size_t i = 0; i < a->ranks_count; i++)
-		for (size_t j = 0; j < b->ranks_count; j++)
-			if (a->ranks[i].world_size == b->ranks[j].world_size &&
-			    !strcmp(a->ranks[i].job, b->ranks[j].job) &&
-			    (!same_rank || a->ranks[i].rank == b->ranks[j].rank))
-				return &a->ranks[i];
+	FOR_EACH (of_a, a->ranks)
+		FOR_EACH (of_b, b->ranks)
+			if (of_a->world_size == of_b->world_size && !strcmp(of_a->job, of_b->job) &&
+			    (!same_rank || of_a->rank == of_b->rank))
+				return of_a;
 	return NULL;
 }
 
@@ -150,7 +146,7 @@ static bool is_more_precise(const struct alignment *a, const struct alignment *b
 static void align_all(struct merger *merge)
 {
 	merge->inputs[0].alignment.by = PERFX_ALIGNMENT_REFERENCE;
-	for (size_t i = 1; i < merge->count; i++) {
+	for (size_t i = 1; i < merge->inputs_count; i++) {
 		struct input *input = &merge->inputs[i];
 
 		for (size_t j = 0; j < i; j++) {
@@ -181,11 +177,11 @@ static bool counters_differ(const struct survey *a, const struct survey *b)
 static uint32_t known_gpu(const struct merger *merge, size_t before, const char *uuid)
 {
 	for (size_t i = 0; i < before && uuid[0]; i++) {
-		const struct survey *survey = &merge->inputs[i].survey;
+		const struct input *input = &merge->inputs[i];
 
-		for (size_t j = 0; j < survey->gpus_count; j++)
-			if (!strcmp(survey->gpus[j].text, uuid))
-				return merge->inputs[i].gpus[survey->gpus[j].id];
+		FOR_EACH (gpu, input->survey.gpus)
+			if (!strcmp(gpu->text, uuid))
+				return input->gpus[gpu->id];
 	}
 	return NO_PLACE;
 }
@@ -196,12 +192,9 @@ static void place_gpus(struct merger *merge, size_t at, uint32_t *next)
 
 	for (uint32_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
 		input->gpus[i] = NO_PLACE;
-	for (size_t i = 0; i < input->survey.gpus_count; i++) {
-		const struct survey_label *gpu = &input->survey.gpus[i];
-
+	FOR_EACH (gpu, input->survey.gpus)
 		if (input->gpus[gpu->id] == NO_PLACE)
 			input->gpus[gpu->id] = known_gpu(merge, at, gpu->text);
-	}
 	for (uint32_t i = 0; i < input->survey.ids[ID_GPU_DEVICE]; i++)
 		if (input->gpus[i] == NO_PLACE && *next < PERFX_GPU_DEVICES_MAX)
 			input->gpus[i] = (*next)++;
@@ -218,7 +211,7 @@ static void prepare(struct merger *merge, struct text *why)
 	uint32_t next_gpu = 0;
 
 	merge->start_ns = UINT64_MAX;
-	for (size_t i = 0; i < merge->count; i++) {
+	for (size_t i = 0; i < merge->inputs_count; i++) {
 		struct input *input = &merge->inputs[i];
 		const struct perfx_host *host = &input->survey.host;
 		uint64_t start_ns = align_time(&input->alignment, host->start_ns);
@@ -251,10 +244,10 @@ char *merger__check(struct merger *merge)
 {
 	struct text why = {0};
 
-	if (merge->count < 2 || merge->count > PERFX_MERGED_MAX)
+	if (merge->inputs_count < 2 || merge->inputs_count > PERFX_MERGED_MAX)
 		text_printf(&why, "merge needs two captures at least, and takes %d at most",
 			    PERFX_MERGED_MAX);
-	for (size_t i = 0; i < merge->count && !why.length; i++) {
+	for (size_t i = 0; i < merge->inputs_count && !why.length; i++) {
 		const struct survey *survey = &merge->inputs[i].survey;
 
 		if (!survey->has_host)
@@ -267,7 +260,7 @@ char *merger__check(struct merger *merge)
 				"%s is a merged capture already: merge all of its captures anew",
 				survey->path);
 	}
-	for (size_t i = 1; i < merge->count && !why.length; i++)
+	for (size_t i = 1; i < merge->inputs_count && !why.length; i++)
 		for (size_t j = 0; j < i && !why.length; j++)
 			check_two(&why, &merge->inputs[j].survey, &merge->inputs[i].survey);
 	if (!why.length) {
@@ -277,16 +270,6 @@ char *merger__check(struct merger *merge)
 	if (why.failed)
 		return strdup("out of memory");
 	return why.length ? text_take(&why) : NULL;
-}
-
-static uint64_t move_boot(const struct input *input, uint64_t boot_ns)
-{
-	const struct perfx_host *host = &input->survey.host;
-	uint64_t monotonic_ns = boot_ns - (host->start_boot_ns - host->start_ns);
-
-	/* by the offset alone: a process may have begun long before */
-	return monotonic_ns + (uint64_t)input->alignment.offset_ns +
-	       (host->start_boot_ns - host->start_ns) + (uint64_t)input->boot_shift_ns;
 }
 
 static uint64_t move_id(const struct input *input, enum id_space space, uint64_t id)
@@ -311,9 +294,11 @@ static bool move_fields(struct input *input, enum perfx_kind kind, void *record)
 
 		if (field->space < ID_SPACES)
 			moved = move_id(input, field->space, value);
-		else if (value)
-			moved = field->space == FIELD_TIME ? align_time(&input->alignment, value)
-							   : move_boot(input, value);
+		else if (value && field->space == FIELD_TIME)
+			moved = align_time(&input->alignment, value);
+		else if (value) /* without the drift: a process may have begun long before */
+			moved = value + (uint64_t)input->alignment.offset_ns +
+				(uint64_t)input->boot_shift_ns;
 		if (field->space == ID_GPU_DEVICE && moved == NO_PLACE) {
 			input->left_out_count++;
 			return false;
@@ -394,12 +379,9 @@ static const struct perfx_record *with_capture(struct merger *merge, const struc
 
 /* True for records that would count twice or mean something else in each capture. The machine's
  * performance is that of the first capture. */
-static bool is_left_out(const struct merger *merge, const struct input *input,
-			const struct event *event)
+static bool is_left_out(const struct merger *merge, const struct input *input, enum perfx_kind kind)
 {
-	bool first = input == merge->inputs;
-
-	switch (event->kind) {
+	switch (kind) {
 	case PERFX_KIND_HOST: /* written before */
 	case PERFX_KIND_TIME_SLICE:
 	case PERFX_KIND_END: /* after all */
@@ -408,7 +390,7 @@ static bool is_left_out(const struct merger *merge, const struct input *input,
 	case PERFX_KIND_CALIBRATION:
 	case PERFX_KIND_PERF_COUNTER:
 	case PERFX_KIND_NOT_ATTACHED:
-		return !first;
+		return input != merge->inputs;
 	case PERFX_KIND_CALL_COUNTERS:
 	case PERFX_KIND_PROCESS_COUNTERS:
 		return input->counters_differ;
@@ -447,21 +429,19 @@ static int write_event(struct merger *merge, struct input *input)
 {
 	const struct event *event = &input->next;
 	struct perfx_record *record = (struct perfx_record *)merge->record;
+	struct perfx_span *span = (struct perfx_span *)merge->record;
 
 	if (event->kind == PERFX_KIND_SEGMENT || event->kind == PERFX_KIND_END)
 		return end_segment(merge, input, input->clock_ns);
-	if (is_left_out(merge, input, event))
+	if (is_left_out(merge, input, event->kind))
 		return 0;
 	memcpy(record, event->record, event->hdr.size);
 	if (!move_fields(input, event->kind, record))
 		return 0;
-	if (event->kind == PERFX_KIND_SPAN) {
-		/* The id of a compiled operation stands where other calls have their FLOPs. */
-		if (((struct perfx_span *)record)->cost_state == PERFX_COST_BY_OBJECT &&
-		    ((struct perfx_span *)record)->hdr.fixed >= PERFX_SPAN_COST_BYTES)
-			((struct perfx_span *)record)->flops = move_id(
-				input, ID_OBJECT_COST, ((struct perfx_span *)record)->flops);
-	}
+	/* the id of a compiled operation stands where other calls have their FLOPs */
+	if (event->kind == PERFX_KIND_SPAN && span->cost_state == PERFX_COST_BY_OBJECT &&
+	    span->hdr.fixed >= PERFX_SPAN_COST_BYTES)
+		span->flops = move_id(input, ID_OBJECT_COST, span->flops);
 	return write_moved(merge, input, record);
 }
 
@@ -517,9 +497,7 @@ static struct input *most_behind(struct merger *merge, uint64_t *until_ns)
 	struct input *first = NULL;
 
 	*until_ns = UINT64_MAX;
-	for (size_t i = 0; i < merge->count; i++) {
-		struct input *input = &merge->inputs[i];
-
+	FOR_EACH (input, merge->inputs) {
 		if (!input->has_next)
 			continue;
 		if (!first || input->clock_ns < first->clock_ns) {
@@ -543,9 +521,7 @@ static int write_host(struct merger *merge)
 	host.start_boot_ns -= host.start_ns - merge->start_ns;
 	host.start_ns = merge->start_ns;
 	host.cpus_count = host.memory_mib = 0;
-	for (size_t i = 0; i < merge->count; i++) {
-		const struct input *input = &merge->inputs[i];
-
+	FOR_EACH (input, merge->inputs) {
 		if (input->same_machine)
 			continue;
 		text_printf(&names, "%s%s", names.length ? ", " : "",
@@ -612,8 +588,7 @@ static int write_slice(struct merger *merge)
 	const char *why = "";
 	bool any = false;
 
-	for (size_t i = 0; i < merge->count; i++) {
-		const struct input *input = &merge->inputs[i];
+	FOR_EACH (input, merge->inputs) {
 		const struct perfx_time_slice *of = &input->survey.slice;
 		uint64_t recording_ns =
 			of->recording_ns ? align_time(&input->alignment, of->recording_ns) : 0;
@@ -641,10 +616,10 @@ static int write_end(struct merger *merge)
 {
 	struct perfx_end end = {.time_ns = merge->end_ns};
 
-	for (size_t i = 0; i < merge->count; i++) {
-		const struct perfx_end *of = &merge->inputs[i].survey.end;
+	FOR_EACH (input, merge->inputs) {
+		const struct perfx_end *of = &input->survey.end;
 
-		if (!merge->inputs[i].survey.has_end)
+		if (!input->survey.has_end)
 			return 0;
 		end.flags |= of->flags;
 		add_measured(&end.tracer_cpu_ns, of->tracer_cpu_ns);
@@ -657,41 +632,33 @@ static int write_end(struct merger *merge)
 	return WRITE(merge, END, end);
 }
 
-static int open_inputs(struct merger *merge)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < merge->count && !err; i++) {
-		struct input *input = &merge->inputs[i];
-
-		input->reader = capture_reader__open(input->survey.path);
-		err = input->reader ? read_next(input) : -errno;
-	}
-	return err;
-}
-
 int merger__write(struct merger *merge, struct capture_writer *writer)
 {
-	struct input *input;
+	struct input *behind;
 	uint64_t until_ns;
 	int err;
 
 	merge->writer = writer;
 	err = write_host(merge);
-	for (size_t i = 0; i < merge->count && !err; i++)
-		err = write_description(merge, &merge->inputs[i]);
-	err = err ?: open_inputs(merge);
-	while (!err && (input = most_behind(merge, &until_ns)))
-		while (!err && input->has_next && input->clock_ns <= until_ns)
-			err = write_event(merge, input) ?: read_next(input);
-	for (size_t i = 0; i < merge->count && !err; i++)
-		err = close_input(merge, &merge->inputs[i]);
+	FOR_EACH (input, merge->inputs)
+		err = err ?: write_description(merge, input);
+	for (size_t i = 0; i < merge->inputs_count && !err; i++) {
+		struct input *input = &merge->inputs[i];
+
+		input->reader = capture_reader__open(input->survey.path);
+		err = input->reader ? read_next(input) : -errno;
+	}
+	while (!err && (behind = most_behind(merge, &until_ns)))
+		while (!err && behind->has_next && behind->clock_ns <= until_ns)
+			err = write_event(merge, behind) ?: read_next(behind);
+	FOR_EACH (input, merge->inputs)
+		err = err ?: close_input(merge, input);
 	return err ?: write_slice(merge) ?: write_end(merge);
 }
 
 size_t merger__count(const struct merger *merge)
 {
-	return merge->count;
+	return merge->inputs_count;
 }
 
 struct merge_part merger__part(const struct merger *merge, size_t part)

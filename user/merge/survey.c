@@ -68,52 +68,6 @@ static void note_fields(struct survey *survey, const struct event *event)
 	}
 }
 
-static int survey_host(struct survey *survey, const struct event *event)
-{
-	survey->has_host = true;
-	survey->host = event->host;
-	for (int i = 0; i < 5; i++) {
-		survey->host_strings[i] = pool_add(&survey->strings, event->strings[i]);
-		if (!survey->host_strings[i])
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static int survey_process(struct survey *survey, const struct perfx_process *record)
-{
-	return LIST_ADD(survey->processes, (struct survey_process){record->process, record->pid,
-								   record->start_boot_ns});
-}
-
-static int survey_rank(struct survey *survey, const struct event *event)
-{
-	const struct survey_rank rank = {event->rank.process, event->rank.rank,
-					 event->rank.world_size,
-					 pool_add(&survey->strings, event->strings[1])};
-
-	return rank.job ? LIST_ADD(survey->ranks, rank) : -ENOMEM;
-}
-
-static int survey_gpu(struct survey *survey, const struct event *event)
-{
-	const struct survey_label gpu = {event->gpu_device.device,
-					 pool_add(&survey->strings, event->strings[1])};
-
-	return gpu.text ? LIST_ADD(survey->gpus, gpu) : -ENOMEM;
-}
-
-static int survey_counter(struct survey *survey, const struct event *event)
-{
-	struct survey_label *counter;
-
-	if (event->perf_counter.kind == PERFX_PERF_COUNTER_MISSING)
-		return 0;
-	counter = &survey->counters[event->perf_counter.counter];
-	counter->text = pool_add(&survey->strings, event->strings[0]);
-	return counter->text ? 0 : -ENOMEM;
-}
-
 static int survey_function(struct survey *survey, const struct event *event)
 {
 	bool backward = begins_with(event->strings[0], "torch::autograd::Engine::execute");
@@ -135,7 +89,7 @@ static int survey_function(struct survey *survey, const struct event *event)
 static struct series *series_get(struct survey *survey, const struct perfx_span *span,
 				 uint32_t function)
 {
-	uint64_t key = (uint64_t)span->process << 32 | span->function;
+	uint64_t key = MAP64_PAIR(span->process, span->function);
 	struct series *series;
 
 	errno = ENOSPC;
@@ -165,26 +119,28 @@ static int survey_span(struct survey *survey, const struct perfx_span *span)
 	series = series_get(survey, span, function);
 	if (!series)
 		return errno == ENOMEM ? -ENOMEM : 0;
-	if (series->count == SURVEY_ENDS_MAX) { /* the older half goes */
-		series->count /= 2;
-		memmove(series->ends_ns, series->ends_ns + series->count,
-			series->count * sizeof(*series->ends_ns));
-	}
-	if (grow_array(&series->ends_ns, &series->capacity, series->count + 1,
-		       sizeof(*series->ends_ns)))
-		return -ENOMEM;
-	series->ends_ns[series->count++] = end_ns;
-	return 0;
+	if (series->count == SURVEY_ENDS_MAX)
+		LIST_DROP_FROM(series, SURVEY_ENDS_MAX / 2); /* the older half */
+	return LIST_ADD_TO(series, end_ns);
 }
 
 static int survey_event(void *ctx, const struct event *event)
 {
 	struct survey *survey = ctx;
+	struct survey_rank rank;
+	struct survey_label gpu, *counter;
 
 	note_fields(survey, event);
 	switch (event->kind) {
 	case PERFX_KIND_HOST:
-		return survey_host(survey, event);
+		survey->has_host = true;
+		survey->host = event->host;
+		for (int i = 0; i < 5; i++) {
+			survey->host_strings[i] = pool_add(&survey->strings, event->strings[i]);
+			if (!survey->host_strings[i])
+				return -ENOMEM;
+		}
+		return 0;
 	case PERFX_KIND_END:
 		survey->has_end = true;
 		survey->end = event->end;
@@ -198,13 +154,24 @@ static int survey_event(void *ctx, const struct event *event)
 		survey->is_merged = true;
 		return 0;
 	case PERFX_KIND_PROCESS:
-		return survey_process(survey, &event->process);
+		return LIST_ADD(survey->processes,
+				(struct survey_process){event->process.process, event->process.pid,
+							event->process.start_boot_ns});
 	case PERFX_KIND_RANK:
-		return survey_rank(survey, event);
+		rank = (struct survey_rank){event->rank.process, event->rank.rank,
+					    event->rank.world_size,
+					    pool_add(&survey->strings, event->strings[1])};
+		return rank.job ? LIST_ADD(survey->ranks, rank) : -ENOMEM;
 	case PERFX_KIND_GPU_DEVICE:
-		return survey_gpu(survey, event);
+		gpu = (struct survey_label){event->gpu_device.device,
+					    pool_add(&survey->strings, event->strings[1])};
+		return gpu.text ? LIST_ADD(survey->gpus, gpu) : -ENOMEM;
 	case PERFX_KIND_PERF_COUNTER:
-		return survey_counter(survey, event);
+		if (event->perf_counter.kind == PERFX_PERF_COUNTER_MISSING)
+			return 0;
+		counter = &survey->counters[event->perf_counter.counter];
+		counter->text = pool_add(&survey->strings, event->strings[0]);
+		return counter->text ? 0 : -ENOMEM;
 	case PERFX_KIND_FUNCTION:
 		return survey_function(survey, event);
 	case PERFX_KIND_SPAN:
@@ -222,15 +189,15 @@ int survey_make(struct survey *survey, const char *path)
 
 	capture_reader__free(reader);
 	survey->path = path;
-	for (size_t i = 0; i < survey->series_count; i++)
-		SORT_ITEMS(survey->series[i].ends_ns, survey->series[i].count, compare_u64);
+	FOR_EACH (series, survey->series)
+		SORT_ITEMS(series->list, series->count, compare_u64);
 	return err;
 }
 
 void survey_clear(struct survey *survey)
 {
-	for (size_t i = 0; i < survey->series_count; i++)
-		free(survey->series[i].ends_ns);
+	FOR_EACH (series, survey->series)
+		free(series->list);
 	free(survey->series);
 	free(survey->processes);
 	free(survey->ranks);
