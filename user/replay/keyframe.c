@@ -291,17 +291,6 @@ static int forget_ended(struct keyframe *keyframe, uint64_t time_ns)
 		       : clean_threads(keyframe);
 }
 
-static int add_usage(struct keyframe *keyframe, const struct perfx_usage *usage)
-{
-	struct process_state *state = process_state_get(keyframe, usage->process);
-
-	if (!state)
-		return errno == ERANGE ? 0 : -ENOMEM;
-	state->usage = *usage;
-	state->has_usage = true;
-	return 0;
-}
-
 static int add_thread(struct keyframe *keyframe, const struct event *event)
 {
 	const struct perfx_thread *record = &event->thread;
@@ -325,47 +314,40 @@ static int add_thread(struct keyframe *keyframe, const struct event *event)
 	return 0;
 }
 
-/* NULL with errno: ERANGE, ENOMEM. */
-static struct value_state *value_get(struct keyframe *keyframe, uint32_t process, uint32_t value)
+/* Sets one of the program's values, or adds to it. 0 or -ENOMEM. */
+static int set_value(struct keyframe *keyframe, uint32_t process, uint32_t value, bool adds,
+		     double number)
 {
 	uint64_t key = MAP64_PAIR(process, value);
 	struct value_state *state;
 
-	errno = ERANGE;
 	if (keyframe->values_count >= AGGREGATE_VALUES_MAX &&
 	    map64_get(&keyframe->value_ids, key) == MAP64_NONE)
-		return NULL;
+		return 0;
 	state = MAP64_ITEM(keyframe->value_ids, key, keyframe->values);
-	if (state) {
-		state->process = process;
-		state->value = value;
-	}
-	return state;
+	if (!state)
+		return -ENOMEM;
+	*state = (struct value_state){process, value, adds ? state->number + number : number};
+	return 0;
 }
 
 static int add_value(struct keyframe *keyframe, const struct perfx_user_value *record)
 {
-	struct value_state *state = value_get(keyframe, record->process, record->value);
 	double number;
 
-	if (!state)
-		return errno == ERANGE ? 0 : -ENOMEM;
 	memcpy(&number, &record->number_bits, sizeof(number));
-	state->number = record->flags & PERFX_USER_VALUE_ADDED ? state->number + number : number;
-	return 0;
+	return set_value(keyframe, record->process, record->value,
+			 record->flags & PERFX_USER_VALUE_ADDED, number);
 }
 
 static int add_lost_values(struct keyframe *keyframe, const struct perfx_overflow_values *record)
 {
-	struct value_state *state = value_get(keyframe, record->process, record->value);
+	bool was_set = record->sets_count && record->last_ns;
+	double number = (double)record->sum;
 
-	if (!state)
-		return errno == ERANGE ? 0 : -ENOMEM;
-	if (record->sets_count && record->last_ns)
-		memcpy(&state->number, &record->last_bits, sizeof(state->number));
-	else
-		state->number += (double)record->sum;
-	return 0;
+	if (was_set)
+		memcpy(&number, &record->last_bits, sizeof(number));
+	return set_value(keyframe, record->process, record->value, !was_set, number);
 }
 
 /* A process begins. In a stream without end its index may be that of a process that is long gone
@@ -405,6 +387,8 @@ static int add_fact(struct keyframe *keyframe, const struct event *event)
 
 int keyframe__add(struct keyframe *keyframe, const struct event *event)
 {
+	struct process_state *state;
+
 	switch (role_of(event->kind)) {
 	case PERFX_ROLE_STATE:
 		/* the process of a merged capture has that one's memory modes */
@@ -426,7 +410,12 @@ int keyframe__add(struct keyframe *keyframe, const struct event *event)
 	case PERFX_ROLE_MEMORY:
 		return add_to_memory(keyframe, event);
 	case PERFX_ROLE_SAMPLE:
-		return add_usage(keyframe, &event->usage);
+		state = process_state_get(keyframe, event->usage.process);
+		if (!state)
+			return errno == ERANGE ? 0 : -ENOMEM;
+		state->usage = event->usage;
+		state->has_usage = true;
+		return 0;
 	case PERFX_ROLE_SUM: /* others are over */
 		if (event->kind == PERFX_KIND_OVERFLOW_VALUES)
 			return add_lost_values(keyframe, &event->overflow_values);
@@ -491,47 +480,6 @@ static int write_host(const struct writer *writer)
 		     event.strings[3], event.strings[4]);
 }
 
-static int write_facts(const struct writer *writer)
-{
-	struct event event;
-	int err = 0;
-
-	for (size_t at = 0; !err && record_at(&writer->keyframe->facts, at, &event);
-	     at += event.hdr.size)
-		if (!is_gone(writer->keyframe, event_process(&event)))
-			err = writer->emit(writer->ctx, event.record);
-	return err;
-}
-
-static int write_usage(const struct writer *writer)
-{
-	int err = 0;
-
-	FOR_EACH (state, writer->keyframe->processes) {
-		struct perfx_usage usage = state->usage;
-
-		if (err || !state->has_usage || state->gone)
-			continue;
-		/* its counters at the beginning of the capture */
-		if (!state->ended_ns)
-			usage.time_ns = writer->from_ns;
-		err = WRITE(writer, USAGE, usage);
-	}
-	return err;
-}
-
-/* A sample from long before from_ns would move its thread's time into the capture. */
-static int write_threads(const struct writer *writer)
-{
-	int err = 0;
-
-	FOR_EACH (thread, writer->keyframe->threads)
-		if (!err && !is_stale(writer->keyframe, &thread->record) &&
-		    thread->record.time_ns + AGGREGATE_GRACE_NS >= writer->from_ns)
-			err = WRITE(writer, THREAD, thread->record, thread->comm);
-	return err;
-}
-
 static int write_values(const struct writer *writer)
 {
 	int err = 0;
@@ -571,8 +519,16 @@ int keyframe__write(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *
 {
 	const struct writer writer = {keyframe, from_ns, emit, ctx};
 	int err = forget_ended(keyframe, from_ns) ?: write_host(&writer);
+	struct event event;
 
-	err = err ?: write_facts(&writer) ?: write_threads(&writer);
+	for (size_t at = 0; !err && record_at(&keyframe->facts, at, &event); at += event.hdr.size)
+		if (!is_gone(keyframe, event_process(&event)))
+			err = emit(ctx, event.record);
+	/* a sample from long before from_ns would move its thread's time into the capture */
+	FOR_EACH (thread, keyframe->threads)
+		if (!err && !is_stale(keyframe, &thread->record) &&
+		    thread->record.time_ns + AGGREGATE_GRACE_NS >= from_ns)
+			err = WRITE(&writer, THREAD, thread->record, thread->comm);
 	return err ?: write_values(&writer) ?: write_window(&writer);
 }
 
@@ -585,7 +541,17 @@ int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe
 int keyframe__write_all(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx)
 {
 	const struct writer writer = {keyframe, from_ns, emit, ctx};
+	int err = keyframe__write(keyframe, from_ns, emit, ctx);
 
-	return keyframe__write(keyframe, from_ns, emit, ctx) ?: write_usage(&writer)
-		       ?: keyframe__write_memory(keyframe, from_ns, emit, ctx);
+	FOR_EACH (state, keyframe->processes) {
+		struct perfx_usage usage = state->usage;
+
+		if (err || !state->has_usage || state->gone)
+			continue;
+		/* its counters at the beginning of the capture */
+		if (!state->ended_ns)
+			usage.time_ns = from_ns;
+		err = WRITE(&writer, USAGE, usage);
+	}
+	return err ?: keyframe__write_memory(keyframe, from_ns, emit, ctx);
 }
