@@ -329,11 +329,11 @@ static bool is_titled(pid_t pid, const char *name)
 	if (length > 0) {
 		line[length] = '\0';
 		found = !strcmp(line, name) || !strcmp(base_name(line), name);
+		for (ssize_t i = 0; i < length; i++)
+			if (!line[i])
+				line[i] = ' ';
+		found = found || !strcmp(line, name);
 	}
-	for (ssize_t i = 0; !found && i < length; i++)
-		if (!line[i])
-			line[i] = ' ';
-	found = found || (length > 0 && !strcmp(line, name));
 	free(line);
 	return found;
 }
