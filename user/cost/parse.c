@@ -456,17 +456,6 @@ static struct statement *new_statement(struct parser *parser, enum perfx_op op)
 	return statement;
 }
 
-/* flops = EXPR */
-static void parse_amount(struct parser *parser, enum perfx_op op)
-{
-	struct statement *statement = new_statement(parser, op);
-
-	if (!statement || !expect(parser, '='))
-		return;
-	statement->values[0] = parse_expression(parser);
-	statement->values_count = 1;
-}
-
 /* Further values, each after a comma but the statement's first. */
 static void parse_values(struct parser *parser, struct statement *statement, uint8_t count)
 {
@@ -480,29 +469,14 @@ static void parse_values(struct parser *parser, struct statement *statement, uin
 	}
 }
 
-/* same(a, b), note(key, a, b), launch(kernel, …) */
-static void parse_list(struct parser *parser, enum perfx_op op, uint8_t count)
-{
-	struct statement *statement = new_statement(parser, op);
-
-	if (!statement || !expect(parser, '('))
-		return;
-	parse_values(parser, statement, count);
-	expect(parser, ')');
-}
-
 static void parse_dtype(struct parser *parser)
 {
-	static const struct {
-		const char *name;
-		enum perfx_dtype dtype;
-	} names[] = {
-		{"f64", PERFX_DTYPE_F64},	  {"f32", PERFX_DTYPE_F32},
-		{"tf32", PERFX_DTYPE_TF32},	  {"f16", PERFX_DTYPE_F16},
-		{"bf16", PERFX_DTYPE_BF16},	  {"f8", PERFX_DTYPE_F8},
-		{"c128", PERFX_DTYPE_C128},	  {"c64", PERFX_DTYPE_C64},
-		{"integer", PERFX_DTYPE_INTEGER},
-	};
+	static const char *const names[PERFX_DTYPES] = {
+		[PERFX_DTYPE_F64] = "f64",	  [PERFX_DTYPE_F32] = "f32",
+		[PERFX_DTYPE_TF32] = "tf32",	  [PERFX_DTYPE_F16] = "f16",
+		[PERFX_DTYPE_BF16] = "bf16",	  [PERFX_DTYPE_F8] = "f8",
+		[PERFX_DTYPE_C128] = "c128",	  [PERFX_DTYPE_C64] = "c64",
+		[PERFX_DTYPE_INTEGER] = "integer"};
 	struct statement *statement = new_statement(parser, PERFX_OP_DTYPE);
 	char word[NAME_MAX_BYTES];
 
@@ -510,14 +484,13 @@ static void parse_dtype(struct parser *parser)
 		return;
 	read_word(parser, word);
 	if (!strcmp(word, "cuda") && expect(parser, '(')) {
-		statement->values[0] = parse_expression(parser);
-		statement->values_count = 1;
+		parse_values(parser, statement, 1);
 		expect(parser, ')');
 		return;
 	}
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(names[i].name, word))
-			statement->n = (uint8_t)names[i].dtype;
+	for (uint8_t dtype = PERFX_DTYPE_UNKNOWN + 1; dtype < PERFX_DTYPES; dtype++)
+		if (names[dtype] && !strcmp(names[dtype], word))
+			statement->n = dtype;
 	if (!statement->n)
 		fail(parser,
 		     "'%s' is not a number type: f64 f32 tf32 f16 bf16 f8 c128 c64 integer cuda(…)",
@@ -568,10 +541,8 @@ static void parse_bus(struct parser *parser)
 		fail(parser, "'%s': bus(once), bus(others, key) or bus(ring, key)", word);
 		return;
 	}
-	if (statement->n != PERFX_BUS_ONCE && expect(parser, ',')) {
-		statement->values[0] = parse_expression(parser);
-		statement->values_count = 1;
-	}
+	if (statement->n != PERFX_BUS_ONCE && expect(parser, ','))
+		parse_values(parser, statement, 1);
 	expect(parser, ')');
 }
 
@@ -678,6 +649,18 @@ static const struct statement_kind {
 	{"moves", .flags = PERFX_COST_F_MOVES},
 };
 
+/* flops = EXPR; same(a, b), note(key, a, b), launch(kernel, …) */
+static void parse_operation(struct parser *parser, const struct statement_kind *kind)
+{
+	struct statement *statement = new_statement(parser, kind->op);
+
+	if (!statement || !expect(parser, kind->values ? '(' : '='))
+		return;
+	parse_values(parser, statement, kind->values ? kind->values : 1);
+	if (kind->values)
+		expect(parser, ')');
+}
+
 static void parse_statement(struct parser *parser)
 {
 	const struct statement_kind *kind = statement_kinds;
@@ -690,10 +673,8 @@ static void parse_statement(struct parser *parser)
 		kind++;
 	if (kind < end && kind->parse)
 		kind->parse(parser);
-	else if (kind < end && kind->values)
-		parse_list(parser, kind->op, kind->values);
 	else if (kind < end && kind->op)
-		parse_amount(parser, kind->op);
+		parse_operation(parser, kind);
 	else if (kind < end)
 		parser->program->flags |= kind->flags;
 	else
