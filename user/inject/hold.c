@@ -326,13 +326,7 @@ int hold__set_mask(struct hold *hold, uint64_t mask)
 
 int hold__write(struct hold *hold, uint64_t address, const void *bytes, size_t size)
 {
-	struct iovec ours = {.iov_base = (void *)bytes, .iov_len = size};
-	struct iovec theirs = {.iov_base = (void *)address, .iov_len = size};
-	ssize_t done = process_vm_writev(hold->tid, &ours, 1, &theirs, 1, 0);
-
-	if (done < 0)
-		return -errno;
-	return (size_t)done == size ? 0 : -EFAULT;
+	return process_write(hold->tid, address, bytes, size);
 }
 
 int hold__read(struct hold *hold, uint64_t address, void *bytes, size_t size)
@@ -374,10 +368,8 @@ int hold__call(struct hold *hold, const struct user_regs_struct *way_back, long 
 	regs.r9 = args[5];
 	regs.eflags &= CLEAR_TRAP;
 	err = hold__set_regs(hold, &regs) ?: hold__set_mask(hold, UINT64_MAX);
-	if (!err)
-		err = to_syscall_stop(hold, until_ns);
-	if (!err)
-		err = to_syscall_stop(hold, until_ns);
+	if (!err) /* to its beginning, then to its end */
+		err = to_syscall_stop(hold, until_ns) ?: to_syscall_stop(hold, until_ns);
 	if (!err && ptrace(PTRACE_GETREGS, hold->tid, NULL, &regs))
 		err = -errno;
 	*result = (int64_t)regs.rax;
