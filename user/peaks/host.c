@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "peaks/internal.h"
 
+#include "base/order.h"
 #include "base/text.h"
+#include "proc/limits.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -82,80 +83,18 @@ struct host_cache host_cache_of(int cpu)
 	return cache;
 }
 
-static uint64_t available_bytes(void)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	unsigned long long kib = 0;
-	char line[256];
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return kib << 10;
-}
-
-/* Memory that a group of version 2 still leaves to its members. */
-static uint64_t group_room(const char *folder)
-{
-	char path[PATH_MAX + 32], line[64];
-	uint64_t limit, used;
-
-	snprintf(path, sizeof(path), "%s/memory.max", folder);
-	if (!read_line(path, line, sizeof(line)) || !strcmp(line, "max"))
-		return UINT64_MAX;
-	limit = strtoull(line, NULL, 10);
-	snprintf(path, sizeof(path), "%s/memory.current", folder);
-	if (!read_line(path, line, sizeof(line)))
-		return limit;
-	used = strtoull(line, NULL, 10);
-	return used < limit ? limit - used : 0;
-}
-
-static uint64_t groups_room(void)
-{
-	char line[PATH_MAX], folder[PATH_MAX + 16];
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	uint64_t room = UINT64_MAX;
-
-	folder[0] = '\0';
-	while (file && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (begins_with(line, "0::/"))
-			snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s", line + 3);
-	}
-	if (file)
-		fclose(file);
-	while (strlen(folder) >= strlen("/sys/fs/cgroup")) {
-		uint64_t here = group_room(folder);
-
-		room = here < room ? here : room;
-		*strrchr(folder, '/') = '\0';
-	}
-	return room;
-}
-
 uint64_t host_spare_memory(void)
 {
-	uint64_t free_bytes = available_bytes(), room = groups_room();
+	struct process_limits limits = process_limits(getpid());
+	uint64_t bytes = limits.host_available_bytes;
 
-	return (room < free_bytes ? room : free_bytes) / 4;
-}
-
-uint64_t host_busy_ns(void)
-{
-	/* user nice system idle iowait irq softirq steal: time of others on the host is no work
-	 * of this one's */
-	unsigned long long t[7] = {0};
-	char line[256];
-
-	if (!read_line("/proc/stat", line, sizeof(line)) ||
-	    sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3],
-		   &t[4], &t[5], &t[6]) != 7)
+	if (bytes == UINT64_MAX)
 		return 0;
-	return (t[0] + t[1] + t[2] + t[5] + t[6]) *
-	       (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	if (limits.memory_limit_bytes != UINT64_MAX)
+		bytes = min_u64(bytes,
+				limits.memory_limit_bytes - min_u64(limits.memory_limit_bytes,
+								    limits.memory_used_bytes));
+	return bytes / 4;
 }
 
 /* The value of "key<blanks>: value"; NULL where the line is another's. */

@@ -29,9 +29,6 @@ struct host_cache host_cache_of(int cpu);
  * on this machine and in the control groups of this process. */
 uint64_t host_spare_memory(void);
 
-/* Busy time of all CPUs together since boot, ns, in whole clock ticks; 0: unknown. */
-uint64_t host_busy_ns(void);
-
 /* The number of physical cores behind these CPUs: SMT siblings share a core's units. */
 uint32_t host_cores(const int *cpus, size_t count);
 /* The clock rate, the highest one if the kernel reports it; 0: unknown. */

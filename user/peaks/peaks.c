@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "peaks/internal.h"
+#include "proc/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +68,7 @@ static bool others_worked(uint64_t all_ns, uint64_t own_ns, uint64_t elapsed_ns)
 
 int peaks_measure(struct peaks *peaks)
 {
-	uint64_t start_ns = clock_monotonic_ns(), busy_ns = host_busy_ns();
+	uint64_t start_ns = clock_monotonic_ns(), busy_ns = host_cpu_read().busy_ns;
 	uint64_t own_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	struct bench_threads *bench_threads = bench_threads__new();
 	bool clean;
@@ -93,7 +94,7 @@ int peaks_measure(struct peaks *peaks)
 			 peaks->flops[PEAKS_ONE][peaks_dtypes[i]]);
 	raise_to(&peaks->bytes[PEAKS_ALL], peaks->bytes[PEAKS_ONE]);
 
-	peaks->busy = !clean || others_worked(host_busy_ns() - busy_ns,
+	peaks->busy = !clean || others_worked(host_cpu_read().busy_ns - busy_ns,
 					      clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_ns,
 					      clock_monotonic_ns() - start_ns);
 	return 0;
@@ -104,11 +105,11 @@ int peaks_measure(struct peaks *peaks)
 bool peaks_host_is_idle(void)
 {
 	const struct timespec look = {.tv_nsec = LOOK_NS};
-	uint64_t start_ns = clock_monotonic_ns(), busy_ns = host_busy_ns();
+	uint64_t start_ns = clock_monotonic_ns(), busy_ns = host_cpu_read().busy_ns;
 
 	nanosleep(&look, NULL);
-	return busy_ns &&
-	       !others_worked(host_busy_ns() - busy_ns, 0, clock_monotonic_ns() - start_ns);
+	return busy_ns && !others_worked(host_cpu_read().busy_ns - busy_ns, 0,
+					 clock_monotonic_ns() - start_ns);
 }
 
 void peaks_merge(struct peaks *peaks, const struct peaks *other)
