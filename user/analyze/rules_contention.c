@@ -76,39 +76,32 @@ static bool feeds(const struct rules_ctx *ctx, const struct profile_rival *rival
 	return false;
 }
 
-static void add_cpu_holder(struct cpu_holders *holders, const struct profile_rival *rival,
-			   bool is_feeder)
-{
-	struct cpu_holder *holder = holders->list;
-
-	while (holder < holders->list + holders->count &&
-	       (holder->kind != rival->kind || holder->feeds != is_feeder ||
-		strcmp(holder->name, rival->name) != 0))
-		holder++;
-	if (holder == holders->list + HOLDERS_MAX)
-		return;
-	if (holder == holders->list + holders->count)
-		holders->list[holders->count++] = (struct cpu_holder){
-			.name = rival->name, .kind = rival->kind, .feeds = is_feeder};
-	if (holder->pids_count < PIDS_SHOWN)
-		holder->pids[holder->pids_count] = rival->pid;
-	holder->pids_count++;
-	holder->ns += rival->ns;
-}
-
 ORDER(by_held_time, struct cpu_holder, DESCENDING(a->ns, b->ns), strcmp(a->name, b->name))
 
 static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx *ctx)
 {
 	FOR_EACH (rival, ctx->process->rivals) {
 		bool is_feeder = feeds(ctx, rival);
+		struct cpu_holder *holder = holders->list;
 
 		holders->all_ns += rival->ns;
 		if (!is_feeder) {
 			holders->ns[rival->kind] += rival->ns;
 			holders->unfed_ns += rival->ns;
 		}
-		add_cpu_holder(holders, rival, is_feeder);
+		while (holder < holders->list + holders->count &&
+		       (holder->kind != rival->kind || holder->feeds != is_feeder ||
+			strcmp(holder->name, rival->name) != 0))
+			holder++;
+		if (holder == holders->list + HOLDERS_MAX)
+			continue;
+		if (holder == holders->list + holders->count)
+			holders->list[holders->count++] = (struct cpu_holder){
+				.name = rival->name, .kind = rival->kind, .feeds = is_feeder};
+		if (holder->pids_count < PIDS_SHOWN)
+			holder->pids[holder->pids_count] = rival->pid;
+		holder->pids_count++;
+		holder->ns += rival->ns;
 	}
 	qsort(holders->list, holders->count, sizeof(*holders->list), by_held_time);
 }
@@ -207,18 +200,6 @@ static double fair_part_ns(const struct shortage *shortage)
 	return threads > 0 ? work / threads : (double)pool->driver.work_ns;
 }
 
-/* Threads that take work as it comes (TBB, Rayon, OpenMP's dynamic loops) never wait for one that
- * has no CPU: the driver does the work of that one, which n threads would have shared. */
-static double taken_from_others_ns(const struct shortage *shortage)
-{
-	const struct thread_pool *pool = &shortage->pool;
-	double more = (double)pool->driver.work_ns - fair_part_ns(shortage);
-
-	if (pool->threads_count < 2)
-		return 0;
-	return fmax(fmin(more, (double)pool->others_runnable_ns / pool->threads_count), 0);
-}
-
 /* Joined threads may start and end during a join, so no single one shows how much longer it lasts:
  * the share of their time in which all of them wait for a CPU does. While one has the CPU that
  * another waits for, the join loses nothing. */
@@ -261,13 +242,20 @@ static double of_brief_threads_ns(const struct rules_ctx *ctx, const struct shor
 static double lost_ns(struct rules_ctx *ctx, struct shortage *shortage)
 {
 	struct thread_pool *pool = &shortage->pool;
-	double runnable = driver_runnable_ns(ctx), lost = runnable, judged, work, more, others;
+	double runnable = driver_runnable_ns(ctx), lost = runnable, judged, work, more = 0, others;
 
 	if (thread_pool_find(pool, ctx->process, ctx->driver->tid))
 		ctx->failed = true;
 	judged = (double)ctx->driver->judged_ns;
 	work = (double)pool->driver.work_ns;
-	more = taken_from_others_ns(shortage);
+	/* Threads that take work as it comes (TBB, Rayon, OpenMP's dynamic loops) never wait for
+	 * one that has no CPU: the driver does the work of that one, which n threads would have
+	 * shared.
+	 */
+	if (pool->threads_count >= 2)
+		more = fmax(fmin(work - fair_part_ns(shortage),
+				 (double)pool->others_runnable_ns / pool->threads_count),
+			    0);
 	others = fmax((double)shortage->threads.runnable_ns - runnable, 0);
 	/* it waits for the pool's other threads as long as these have no CPU, at most */
 	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
@@ -295,41 +283,6 @@ unsigned rules_allowed_cpus(const struct rules_ctx *ctx)
 /* A thread belongs to a crowd if it is on a CPU, or ready for one, for at least this share of the
  * busiest thread's time. */
 #define CROWD_LEAST 0.25
-
-static unsigned busy_threads(const struct process_account *account)
-{
-	uint64_t most_ns = 0;
-	unsigned count = 0;
-
-	FOR_EACH (thread, account->threads)
-		if (account_busy_ns(thread) > most_ns)
-			most_ns = account_busy_ns(thread);
-	FOR_EACH (thread, account->threads)
-		count +=
-			most_ns && (double)account_busy_ns(thread) >= CROWD_LEAST * (double)most_ns;
-	return count;
-}
-
-/* Who had the CPUs for which its threads waited. */
-static void find_shortage(struct shortage *shortage, struct rules_ctx *ctx)
-{
-	*shortage = (struct shortage){
-		.cpus_count = rules_allowed_cpus(ctx),
-		.threads_count = busy_threads(ctx->account),
-		.others_ns = rules_others_cpu_ns(ctx),
-		.steal_ns = ctx->profile->host_steal_ns,
-	};
-	/* ranks, or workers of one kind: processes of one job and name */
-	FOR_EACH (process, ctx->profile->processes)
-		shortage->processes_count +=
-			process == ctx->process ||
-			(!strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process) &&
-			 cpu_share(process) >= JOB_CPU);
-	find_cpu_holders(&shortage->holders, ctx);
-	shortage->used_known =
-		shortage->others_ns != PROFILE_ABSENT && shortage->steal_ns != PROFILE_ABSENT;
-	find_culprit(ctx, shortage);
-}
 
 /* "make (pids 17, 18 and 2 more)", "loader of the same job (pid 17)" */
 static void add_holder_name(struct text *text, const struct cpu_holder *holder)
@@ -386,29 +339,23 @@ static void add_gain(struct text *text, const struct rules_ctx *ctx, double gain
 /* Below this share of all threads' waits, those of the other threads are not mentioned. */
 #define OTHERS_WAIT 0.01
 
-/* "it waited 4.00 s for a CPU and ran for 6.00 s (40.0 % waiting)"; where other threads wait as
- * well: "all its threads together waited …" */
-static void add_threads_waiting(struct text *text, const struct rules_ctx *ctx,
-				const struct thread_sums *threads)
-{
-	double all = (double)threads->runnable_ns, wanted = (double)threads->on_cpu_ns + all;
-
-	if (all - driver_runnable_ns(ctx) > OTHERS_WAIT * all)
-		text_add(text, "all its threads together waited ");
-	else
-		text_add(text, "it waited ");
-	text_printf(text, "%s for a CPU and ran for %s (%s waiting)", as_ns(threads->runnable_ns),
-		    as_ns(threads->on_cpu_ns), as_percent(all / wanted));
-	if (ctx->process->steps.outside_ns)
-		text_add(text, " in the steps' time");
-}
-
 static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 			const struct shortage *shortage, double gain_ns)
 {
+	double waited = (double)shortage->threads.runnable_ns;
+	double wanted = (double)shortage->threads.on_cpu_ns + waited;
+
 	add_gain(text, ctx, gain_ns);
-	text_add(text, " is lost to the thread that drives it; ");
-	add_threads_waiting(text, ctx, &shortage->threads);
+	/* "it waited 4.00 s for a CPU and ran for 6.00 s (40.0 % waiting)" */
+	text_printf(text,
+		    " is lost to the thread that drives it; %s waited %s for a CPU and ran for %s "
+		    "(%s waiting)%s",
+		    waited - driver_runnable_ns(ctx) > OTHERS_WAIT * waited
+			    ? "all its threads together"
+			    : "it",
+		    as_ns(shortage->threads.runnable_ns), as_ns(shortage->threads.on_cpu_ns),
+		    as_percent(waited / wanted),
+		    ctx->process->steps.outside_ns ? " in the steps' time" : "");
 	if (ctx->profile->cpus_count)
 		text_printf(text, "; this machine has %u CPUs", ctx->profile->cpus_count);
 	if (shortage->cpus_count < ctx->profile->cpus_count)
@@ -423,20 +370,6 @@ static void add_waiting(struct text *text, const struct rules_ctx *ctx,
 
 #define POLLING_SHOWN 0.01
 
-/* "; its 8 threads of libgomp.so.1 polled for each other in 82.0 % of their CPU time" */
-static void add_spinning(struct text *text, const struct thread_pool *pool)
-{
-	double spin = (double)pool->driver.spin_ns + (double)pool->others.spin_ns;
-	double all = spin + (double)pool->driver.work_ns + (double)pool->others.work_ns;
-
-	if (pool->threads_count < 2 || all <= 0 || spin < POLLING_SHOWN * all)
-		return;
-	text_printf(text, "; the %u threads of its pool (", pool->threads_count);
-	escape_name(text, pool->runtime);
-	text_printf(text, ") polled for each other in %s of their CPU time",
-		    as_percent(spin / all));
-}
-
 /* The threads that compete for CPUs: the pool's working ones, or without a known pool the program's
  * busy ones. */
 static unsigned crowd_of(const struct shortage *shortage)
@@ -446,15 +379,6 @@ static unsigned crowd_of(const struct shortage *shortage)
 	if (pool < 2)
 		return shortage->culprit == PROFILE_RIVAL_OWN ? busy : 0;
 	return pool < busy ? pool : busy;
-}
-
-static bool has_too_many_threads(const struct rules_ctx *ctx, const struct shortage *shortage)
-{
-	unsigned threads = crowd_of(shortage);
-
-	return is_own(shortage) && shortage->cpus_count &&
-	       threads >= ctx->thresholds->oversubscribed_threads &&
-	       threads * shortage->processes_count > shortage->cpus_count;
 }
 
 static unsigned threads_wanted(const struct shortage *shortage)
@@ -471,19 +395,6 @@ static void add_setting(struct text *text, const struct rules_ctx *ctx, const ch
 	if (thread_pool_add_setting(&setting, ctx->process, threads))
 		text_printf(text, "%s%s%s", before, text_peek(&setting), after);
 	text_clear(&setting);
-}
-
-static void suggest_threads(struct text *text, const struct rules_ctx *ctx,
-			    const struct shortage *shortage)
-{
-	unsigned threads = threads_wanted(shortage);
-
-	text_printf(text, "Compute with %u thread%s%s", threads, threads == 1 ? "" : "s",
-		    shortage->processes_count > 1 ? " in each process" : "");
-	add_setting(text, ctx, ": ", threads, "");
-	text_add(text, ".");
-	if (shortage->processes_count > shortage->cpus_count)
-		text_add(text, " And start fewer processes: there are more than CPUs.");
 }
 
 static void suggest_for_contention(struct text *text, const struct rules_ctx *ctx,
@@ -555,18 +466,6 @@ static void add_rival_share(struct text *text, const struct cpu_holders *holders
 	text_printf(text, "%s%s", verb, as_percent((double)ns / (double)holders->unfed_ns));
 }
 
-/* ", sh (pid 7) for 22.0 %": all kinds but one */
-static void add_other_rivals(struct text *text, const struct cpu_holders *holders,
-			     enum profile_rival_kind said)
-{
-	for (int kind = 0; kind < PROFILE_RIVAL_KINDS; kind++) {
-		if (kind == (int)said || share_of(holders, kind) < RIVAL_SHARE)
-			continue;
-		text_add(text, ", ");
-		add_rival_share(text, holders, kind, " for ");
-	}
-}
-
 /* " is lost waiting for CPUs that make (pid 77) had for 62.0 % of that time, its own threads for
  * 38.0 %" */
 static void add_culprit(struct text *text, const struct shortage *shortage)
@@ -583,7 +482,12 @@ static void add_culprit(struct text *text, const struct shortage *shortage)
 	} else {
 		add_rival_share(text, holders, culprit, " had for ");
 		text_add(text, " of that time");
-		add_other_rivals(text, holders, culprit);
+		for (int kind = 0; kind < PROFILE_RIVAL_KINDS; kind++) {
+			if (kind == (int)culprit || share_of(holders, kind) < RIVAL_SHARE)
+				continue;
+			text_add(text, ", ");
+			add_rival_share(text, holders, kind, " for ");
+		}
 	}
 }
 
@@ -603,7 +507,13 @@ static void add_too_many_threads(struct text *text, const struct shortage *short
 
 static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage)
 {
-	bool threads = has_too_many_threads(ctx, shortage);
+	const struct thread_pool *pool = &shortage->pool;
+	unsigned crowd = crowd_of(shortage), wanted = threads_wanted(shortage);
+	bool threads = is_own(shortage) && shortage->cpus_count &&
+		       crowd >= ctx->thresholds->oversubscribed_threads &&
+		       crowd * shortage->processes_count > shortage->cpus_count;
+	double spin = (double)pool->driver.spin_ns + (double)pool->others.spin_ns;
+	double all = spin + (double)pool->driver.work_ns + (double)pool->others.work_ns;
 	double share = shortage->lost_ns / (double)ctx->driver->judged_ns;
 	enum bottleneck bottleneck = threads ? BOTTLENECK_OVERSUBSCRIBED : BOTTLENECK_CONTENTION;
 	struct note note = {.bottleneck = bottleneck,
@@ -614,8 +524,13 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 			    .look = "Threads; Waiting"};
 
 	add_waiting(&note.evidence, ctx, shortage, note.gain_ns);
-	add_spinning(&note.evidence, &shortage->pool);
-	if (shortage->pool.threads_count < 2 && shortage->culprit == PROFILE_RIVAL_OWN)
+	if (pool->threads_count >= 2 && all > 0 && spin >= POLLING_SHOWN * all) {
+		text_printf(&note.evidence, "; the %u threads of its pool (", pool->threads_count);
+		escape_name(&note.evidence, pool->runtime);
+		text_printf(&note.evidence, ") polled for each other in %s of their CPU time",
+			    as_percent(spin / all));
+	}
+	if (pool->threads_count < 2 && shortage->culprit == PROFILE_RIVAL_OWN)
 		location_after(&note.evidence, "; its other threads run mostly ",
 			       other_threads_place(ctx->process, ctx->driver->tid).frame);
 	add_gain(&note.headline, ctx, note.gain_ns);
@@ -623,9 +538,16 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		add_too_many_threads(&note.headline, shortage);
 	else
 		add_culprit(&note.headline, shortage);
-	if (threads && shortage->pool.threads_count >= 2)
-		suggest_threads(&note.suggestion, ctx, shortage);
-	else
+	if (threads && pool->threads_count >= 2) {
+		text_printf(&note.suggestion, "Compute with %u thread%s%s", wanted,
+			    wanted == 1 ? "" : "s",
+			    shortage->processes_count > 1 ? " in each process" : "");
+		add_setting(&note.suggestion, ctx, ": ", wanted, "");
+		text_printf(&note.suggestion, ".%s",
+			    shortage->processes_count > shortage->cpus_count
+				    ? " And start fewer processes: there are more than CPUs."
+				    : "");
+	} else
 		suggest_for_contention(&note.suggestion, ctx, shortage);
 	rules_ctx_add(ctx, threads ? "Oversubscribed" : "CpuContention",
 		      rules_severity(ctx, note.gain_ns), share, &note);
@@ -748,9 +670,28 @@ static void throttled(struct rules_ctx *ctx, struct shortage *shortage)
 
 void rules_contention(struct rules_ctx *ctx)
 {
-	struct shortage shortage;
+	struct shortage shortage = {
+		.cpus_count = rules_allowed_cpus(ctx),
+		.others_ns = rules_others_cpu_ns(ctx),
+		.steal_ns = ctx->profile->host_steal_ns,
+	};
+	uint64_t most_ns = 0;
 
-	find_shortage(&shortage, ctx);
+	FOR_EACH (thread, ctx->account->threads)
+		most_ns = max_u64(most_ns, account_busy_ns(thread));
+	FOR_EACH (thread, ctx->account->threads)
+		shortage.threads_count +=
+			most_ns && (double)account_busy_ns(thread) >= CROWD_LEAST * (double)most_ns;
+	/* ranks, or workers of one kind: processes of one job and name */
+	FOR_EACH (process, ctx->profile->processes)
+		shortage.processes_count +=
+			process == ctx->process ||
+			(!strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process) &&
+			 cpu_share(process) >= JOB_CPU);
+	find_cpu_holders(&shortage.holders, ctx);
+	shortage.used_known =
+		shortage.others_ns != PROFILE_ABSENT && shortage.steal_ns != PROFILE_ABSENT;
+	find_culprit(ctx, &shortage);
 	contention(ctx, &shortage);
 	if (!rules_is_short(ctx))
 		throttled(ctx, &shortage);

@@ -99,15 +99,6 @@ static bool prepares(const struct profile_activity *sample)
 	return sample->state != PERFX_SAMPLE_WAITING || wait_prepares(sample);
 }
 
-static const struct profile_activity *find_wait(const struct profile_process *process,
-						const struct profile_activity *sample)
-{
-	for (size_t i = 0; i < process->blocked.count; i++)
-		if (sample_is_of(sample, &process->blocked.list[i]))
-			return &process->blocked.list[i];
-	return NULL;
-}
-
 /* Threads that prepare batches. */
 struct preparing {
 	const struct profile_process *process;
@@ -139,35 +130,11 @@ static bool is_in_lead(const struct preparation *found, const struct preparing *
 	       frame_is_same_function(place, found->lead.frame);
 }
 
-static bool lead_waits_so(const struct preparation *found, const struct preparing *who,
-			  const struct profile_activity *wait)
-{
-	const struct profile_activities *samples = &who->process->samples;
-
-	for (size_t i = 0; i < samples->count; i++)
-		if (samples->list[i].state == PERFX_SAMPLE_WAITING &&
-		    sample_is_of(&samples->list[i], wait) &&
-		    is_in_lead(found, who, &samples->list[i]))
-			return true;
-	return false;
-}
-
-static void sum_waits(struct preparation *found, const struct preparing *who)
-{
-	const struct profile_activities *blocked = &who->process->blocked;
-
-	FOR_EACH_OF (wait, *blocked) {
-		if (wait_class(wait) != wait_class(found->wait) || !lead_waits_so(found, who, wait))
-			continue;
-		found->waits_ns += wait->ns;
-		found->waits_count += wait->count;
-	}
-}
-
 /* Sets the loader that calls the leading function, and the wait in which it mostly is. */
 static void find_wait_of_lead(struct preparation *found, const struct preparing *who)
 {
 	const struct profile_activities *samples = &who->process->samples;
+	const struct profile_activities *blocked = &who->process->blocked;
 	uint64_t runs_ns = 0, waits_ns = 0, most_ns = 0;
 
 	FOR_EACH_OF (sample, *samples) {
@@ -179,12 +146,26 @@ static void find_wait_of_lead(struct preparation *found, const struct preparing 
 		if (sample->state != PERFX_SAMPLE_WAITING || sample->ns <= most_ns)
 			continue;
 		most_ns = sample->ns;
-		found->wait = find_wait(who->process, sample);
+		found->wait = NULL;
+		for (size_t i = 0; i < blocked->count && !found->wait; i++)
+			if (sample_is_of(sample, &blocked->list[i]))
+				found->wait = &blocked->list[i];
 	}
 	if (runs_ns >= waits_ns)
 		found->wait = NULL;
-	if (found->wait)
-		sum_waits(found, who);
+	for (size_t i = 0; i < blocked->count && found->wait; i++) {
+		const struct profile_activity *wait = &blocked->list[i];
+		bool is_of_lead = false;
+
+		if (wait_class(wait) != wait_class(found->wait))
+			continue;
+		for (size_t k = 0; k < samples->count && !is_of_lead; k++)
+			is_of_lead = samples->list[k].state == PERFX_SAMPLE_WAITING &&
+				     sample_is_of(&samples->list[k], wait) &&
+				     is_in_lead(found, who, &samples->list[k]);
+		found->waits_ns += is_of_lead ? wait->ns : 0;
+		found->waits_count += is_of_lead ? wait->count : 0;
+	}
 }
 
 static struct preparation find_preparation(const struct preparing *who)
@@ -233,21 +214,15 @@ static bool is_anothers(const struct rules_ctx *ctx)
 	return ns >= ctx->thresholds->data_bound_own * all_batches_ns(ctx);
 }
 
-static const struct profile_process *parent_of(const struct profile *profile,
-					       const struct profile_process *child)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile_is_child(profile, child, &profile->processes[i]))
-			return &profile->processes[i];
-	return NULL;
-}
-
 /* Forks of the process itself, or interpreters that multiprocessing starts by its methods spawn and
  * forkserver, or loky. */
 static bool is_worker(const struct rules_ctx *ctx, const struct profile_process *child)
 {
-	const struct profile_process *parent = parent_of(ctx->profile, child);
+	const struct profile_process *parent = NULL;
 
+	for (size_t i = 0; i < ctx->profile->processes_count && !parent; i++)
+		if (profile_is_child(ctx->profile, child, &ctx->profile->processes[i]))
+			parent = &ctx->profile->processes[i];
 	if (parent == ctx->process)
 		/* the pools of joblib and loky also start a resource tracker */
 		return (*child->cmdline && !strcmp(child->cmdline, ctx->process->cmdline)) ||
@@ -264,29 +239,19 @@ struct feeder {
 	struct preparation work;
 };
 
-/* The thread that ends most of the waits for batches; 0: not known. */
-static uint32_t find_waker(const struct rules_ctx *ctx)
-{
-	const struct profile_activities *blocked = &ctx->process->blocked;
-
-	for (size_t i = 0; i < blocked->count; i++)
-		if (blocked->list[i].tid == ctx->driver->tid && blocked->list[i].holder_tid &&
-		    blocked->list[i].reason == PERFX_WAIT_FUTEX &&
-		    stack_has(blocked->list[i].stack, CODE_INPUT))
-			return blocked->list[i].holder_tid;
-	return 0;
-}
-
 /* A sleeping thread may only watch others. So if it is unknown which thread is waited for, only
  * threads that run Python count. */
 static struct preparation find_threads_preparation(struct rules_ctx *ctx)
 {
-	uint32_t waker = find_waker(ctx);
 	struct preparation of_loader;
 	struct sampled python = {0};
 
-	if (waker)
-		return find_preparation(&(struct preparing){.process = ctx->process, .tid = waker});
+	/* the thread that ends most of the waits for batches */
+	FOR_EACH_OF (wait, ctx->process->blocked)
+		if (wait->tid == ctx->driver->tid && wait->holder_tid &&
+		    wait->reason == PERFX_WAIT_FUTEX && stack_has(wait->stack, CODE_INPUT))
+			return find_preparation(&(struct preparing){.process = ctx->process,
+								    .tid = wait->holder_tid});
 	of_loader = find_preparation(
 		&(struct preparing){.process = ctx->process, .driver = ctx->driver->tid});
 	if (of_loader.count)
@@ -315,29 +280,21 @@ static struct feeder find_feeder(struct rules_ctx *ctx)
 	return feeder;
 }
 
-static const char *wait_verb(const struct profile_activity *wait)
-{
-	switch ((int)wait_class(wait)) {
-	case ACCOUNT_SLEEP:
-		return "sleeps";
-	case ACCOUNT_DISK:
-		return "waits for the disk";
-	case ACCOUNT_CHILD:
-		return "waits for a child process";
-	case ACCOUNT_OUTPUT:
-		return "writes";
-	default:
-		return "reads";
-	}
-}
-
 /* "Images.read (data.py:30), which sleeps 8.06 ms at a time, 1,052 times" */
 static void add_preparation(struct text *text, const struct preparation *found)
 {
+	static const char *const verbs[ACCOUNT_CLASSES] = {
+		[ACCOUNT_SLEEP] = "sleeps",
+		[ACCOUNT_DISK] = "waits for the disk",
+		[ACCOUNT_CHILD] = "waits for a child process",
+		[ACCOUNT_OUTPUT] = "writes",
+	};
+
 	location_place(text, found->lead.frame);
 	if (!found->wait || !found->waits_count)
 		return;
-	text_printf(text, ", which %s %s at a time, %s%s", wait_verb(found->wait),
+	text_printf(text, ", which %s %s at a time, %s%s",
+		    verbs[wait_class(found->wait)] ?: "reads",
 		    as_ns(found->waits_ns / found->waits_count), as_count(found->waits_count),
 		    found->waits_count == 1 ? " time" : " times");
 }
@@ -411,32 +368,21 @@ struct workers {
 	double cpu_ns, runnable_ns; /* of a step: on a CPU, and without one */
 };
 
-typedef bool (*worker_test)(const struct rules_ctx *ctx, const struct profile_process *child);
-
-static unsigned count_beside(const struct rules_ctx *ctx, const struct profile_process *worker,
-			     worker_test is_one)
-{
-	unsigned count = 0;
-
-	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
-		const struct profile_process *other = &ctx->profile->processes[i];
-
-		if (other->from_ns <= worker->from_ns && worker->from_ns < other->to_ns &&
-		    is_one(ctx, other))
-			count++;
-	}
-	return count;
-}
-
 static struct workers find_workers(const struct rules_ctx *ctx)
 {
-	worker_test is_one = has_named_workers(ctx) ? is_named_worker : is_worker;
+	bool (*is_one)(const struct rules_ctx *, const struct profile_process *) =
+		has_named_workers(ctx) ? is_named_worker : is_worker;
 	struct workers workers = {0};
 
 	FOR_EACH (child, ctx->profile->processes) {
+		unsigned count = 0;
+
 		if (!is_one(ctx, child))
 			continue;
-		workers.count = (unsigned)fmax(workers.count, count_beside(ctx, child, is_one));
+		FOR_EACH (other, ctx->profile->processes)
+			count += other->from_ns <= child->from_ns &&
+				 child->from_ns < other->to_ns && is_one(ctx, other);
+		workers.count = (unsigned)fmax(workers.count, count);
 		if (child->cpu_ns != PROFILE_ABSENT)
 			workers.cpu_ns += (double)child->cpu_ns / steps_recorded(ctx);
 		workers.runnable_ns += (double)sum_threads(child).runnable_ns / steps_recorded(ctx);
@@ -522,21 +468,6 @@ static struct batch find_batch(const struct rules_ctx *ctx, const struct loader 
 	return batch;
 }
 
-/* The preparation by the thread of the steps itself, without workers. */
-static void find_own_preparation(struct loader *loader, struct rules_ctx *ctx)
-{
-	struct contexts contexts;
-
-	if (contexts_begin(&contexts, ctx->profile, ctx->process)) {
-		ctx->failed = true;
-	} else {
-		loader->own = find_preparation(&(struct preparing){
-			.process = ctx->process, .tid = ctx->driver->tid, .contexts = &contexts});
-		loader->is_frameworks = contexts.has_loader;
-	}
-	contexts_clear(&contexts);
-}
-
 /* Does a batch take no longer than taking it from a worker? */
 static bool is_handover(const struct rules_ctx *ctx)
 {
@@ -549,9 +480,18 @@ static struct loader judge_loader(struct rules_ctx *ctx)
 	struct loader loader = {.is_anothers = is_anothers(ctx), .workers = workers.count};
 	double step = fmax(rules_unit_ns(ctx) - ctx->time->ns[TIME_RUNNABLE], batch_work_ns(ctx));
 	double rest = fmax(step - batch_work_ns(ctx), 1), handover, by_cpus, cpu, used, best;
+	struct contexts contexts;
 	struct batch batch;
 
-	find_own_preparation(&loader, ctx);
+	/* by the thread of the steps itself, without workers */
+	if (contexts_begin(&contexts, ctx->profile, ctx->process)) {
+		ctx->failed = true;
+	} else {
+		loader.own = find_preparation(&(struct preparing){
+			.process = ctx->process, .tid = ctx->driver->tid, .contexts = &contexts});
+		loader.is_frameworks = contexts.has_loader;
+	}
+	contexts_clear(&contexts);
 	loader.feeder = find_feeder(ctx);
 	if (loader.is_anothers && !loader.workers && loader.feeder.process == ctx->process &&
 	    loader.feeder.work.lead.frame)
@@ -618,48 +558,34 @@ static bool may_serve(const struct rules_ctx *ctx, const struct loader *loader)
 	       !rules_trains(ctx);
 }
 
-/* " (1 thread prepares it; 8 would hide it)", of threads that mostly wait. */
-static void add_threads(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
-{
-	if (!loader->threads || !loader->feeder.work.wait || loader->unknown ||
-	    may_serve(ctx, loader) || gains_nothing(ctx, loader) ||
-	    loader->needed <= loader->threads)
-		return;
-	text_printf(text, " (%u thread%s it; %u would ", loader->threads,
-		    loader->threads == 1 ? " prepares" : "s prepare", loader->needed);
-	add_hidden(text, ctx, loader);
-	text_add(text, ")");
-}
-
-/* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)"; nothing where threads
- * or other programs prepare it. */
+/* " (0 workers; 2 would hide it)", " (1 worker; 2 would hide 50.0 % of it)", of threads that mostly
+ * wait " (1 thread prepares it; 8 would hide it)"; nothing where other programs prepare it. */
 static void add_workers(struct text *text, const struct rules_ctx *ctx, const struct loader *loader)
 {
 	if (!loader->workers && loader->is_anothers) {
-		add_threads(text, ctx, loader);
-		return;
+		if (!loader->threads || !loader->feeder.work.wait || loader->unknown ||
+		    may_serve(ctx, loader) || gains_nothing(ctx, loader) ||
+		    loader->needed <= loader->threads)
+			return;
+		text_printf(text, " (%u thread%s it", loader->threads,
+			    loader->threads == 1 ? " prepares" : "s prepare");
+	} else {
+		/* with enough workers something else is slow */
+		if (!loader->is_own && loader->needed <= loader->workers)
+			return;
+		text_printf(text, " (%u worker%s", loader->workers,
+			    loader->workers == 1 ? "" : "s");
 	}
-	/* with enough workers something else is slow */
-	if (!loader->is_own && loader->needed <= loader->workers)
-		return;
-	text_printf(text, " (%u worker%s", loader->workers, loader->workers == 1 ? "" : "s");
-	if (loader->unknown && !loader->keeps_up) {
-		text_add(text, ")");
-		return;
-	}
-	text_add(text, "; ");
 	if (loader->keeps_up) {
-		text_add(text, "this is what taking batches from workers costs)");
-		return;
-	}
-	if (gains_nothing(ctx, loader)) {
+		text_add(text, "; this is what taking batches from workers costs");
+	} else if (gains_nothing(ctx, loader)) {
 		text_add(text, loader->costs_as_much
-				       ? "taking batches from some would cost as much)"
-				       : "no CPU is free for more)");
-		return;
+				       ? "; taking batches from some would cost as much"
+				       : "; no CPU is free for more");
+	} else if (!loader->unknown) {
+		text_printf(text, "; %u would ", loader->needed);
+		add_hidden(text, ctx, loader);
 	}
-	text_printf(text, "%u would ", loader->needed);
-	add_hidden(text, ctx, loader);
 	text_add(text, ")");
 }
 
@@ -711,33 +637,25 @@ static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struc
 					    "CPU meanwhile: there may be more of them than CPUs.");
 }
 
-/* By samples: in tf.data, of the thread itself or of one of TensorFlow's that it waits for. */
-static uint64_t in_pipeline_ns(const struct rules_ctx *ctx)
-{
-	const struct profile_activities *samples = &ctx->process->samples;
-	uint64_t ns = pipeline_ns(ctx->process, ctx->driver->tid, false);
-
-	for (size_t i = 0; i < samples->count; i++) {
-		if (samples->list[i].tid == ctx->driver->tid &&
-		    stack_has(samples->list[i].stack, CODE_PIPELINE_ASKED))
-			ns += samples->list[i].ns;
-	}
-	return ns;
-}
-
 /* A batch may take so long that hardly a step ends: then nothing is said of workers. */
 static void slow_pipeline(struct rules_ctx *ctx)
 {
 	double least = threshold_of(ctx->thresholds, "InputWait", "medium");
 	double high = threshold_of(ctx->thresholds, "InputWait", "high");
-	uint64_t ns = in_pipeline_ns(ctx);
-	double share = fmin((double)ns / fmax((double)ctx->driver->wall_ns, 1), 1);
+	/* by samples in tf.data, of the thread itself or of one of TensorFlow's that it waits for
+	 */
+	uint64_t ns = pipeline_ns(ctx->process, ctx->driver->tid, false);
 	struct note note = {.bottleneck = BOTTLENECK_INPUT,
 			    .confidence = 1,
 			    .gain_unknown = true,
-			    .place = ctx->driver->longest_place,
-			    .share = share};
+			    .place = ctx->driver->longest_place};
+	double share;
 
+	FOR_EACH_OF (sample, ctx->process->samples)
+		if (sample->tid == ctx->driver->tid &&
+		    stack_has(sample->stack, CODE_PIPELINE_ASKED))
+			ns += sample->ns;
+	share = note.share = fmin((double)ns / fmax((double)ctx->driver->wall_ns, 1), 1);
 	if ((double)ctx->process->steps.ends_count >= ctx->thresholds->all_steps || share < least)
 		return;
 	rules_subject(&note, ctx);
