@@ -114,20 +114,12 @@ static void read_folder(const struct folder *folder)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
-	int place, fd;
 	DIR *entries;
 
 	snprintf(path, sizeof(path), "%.*s", folder->length, folder->path);
-	place = rootfs_directory(folder->root, path);
-	fd = place < 0 ? -1 : openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (place >= 0)
-		close(place);
-	entries = fd < 0 ? NULL : fdopendir(fd);
-	if (!entries) {
-		if (fd >= 0)
-			close(fd);
+	entries = rootfs_opendir(folder->root, path);
+	if (!entries)
 		return;
-	}
 	for (size_t i = 0; i < ENTRIES_MAX && (entry = readdir(entries)); i++) {
 		const char *dash = strchr(entry->d_name, '-');
 		const char *end = strrchr(entry->d_name, '.');

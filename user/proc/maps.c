@@ -72,6 +72,19 @@ int rootfs_directory(const char *root, const char *path)
 	return fd;
 }
 
+DIR *rootfs_opendir(const char *root, const char *path)
+{
+	int at = rootfs_directory(root, path);
+	int fd = at < 0 ? -1 : openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+
+	if (at >= 0)
+		close(at);
+	if (!folder && fd >= 0)
+		close(fd);
+	return folder;
+}
+
 int rootfs_open(const char *root, const char *path)
 {
 	int path_fd = locate(root, path), fd;

@@ -8,6 +8,7 @@
 #ifndef PERFX_PROC_MAPS_H
 #define PERFX_PROC_MAPS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,5 +87,7 @@ ssize_t link_map_read(pid_t pid, uint64_t **out);
 int rootfs_open(const char *root, const char *path);
 /* The same of a directory, for the functions that end in "at" (O_PATH). */
 int rootfs_directory(const char *root, const char *path);
+/* Opens a directory for readdir(); NULL: it cannot be read. */
+DIR *rootfs_opendir(const char *root, const char *path);
 
 #endif

@@ -466,22 +466,13 @@ static bool search_folder(const char *root, const char *path,
 			  bool (*of_entry)(const char *name, struct place *place),
 			  struct place *place)
 {
-	int at = rootfs_directory(root, path);
-	int fd = at < 0 ? -1 : openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	DIR *folder = rootfs_opendir(root, path);
 	struct dirent *entry;
 	bool found = false;
 
-	if (at >= 0)
-		close(at);
-	if (!folder && fd >= 0)
-		close(fd);
-	for (int i = 0; folder && i < FOLDER_ENTRIES_MAX && !found; i++) {
-		entry = readdir(folder);
-		if (!entry)
-			break;
+	for (int i = 0; folder && i < FOLDER_ENTRIES_MAX && !found && (entry = readdir(folder));
+	     i++)
 		found = of_entry(entry->d_name, place);
-	}
 	if (folder)
 		closedir(folder);
 	return found;
