@@ -380,28 +380,16 @@ static int32_t last_of(const struct body *body, const struct part *part)
 	return last;
 }
 
-/* "sub %fs:0x28,%rax" (or xor), or "mov %fs:0x28,%rax; cmp 8(%rsp),%rax": the index behind the
- * check of a stack protector, or -1. */
-static int32_t behind_canary_check(const struct body *body, int32_t index)
-{
-	const struct insn *insn = &body->insns.list[index];
-
-	if (!insn->reads_canary)
-		return -1;
-	if (insn->op != OP_LOAD)
-		return index + 1;
-	if (index + 1 >= (int32_t)body->insns.count || !insn[1].compares_frame)
-		return -1;
-	return index + 2;
-}
-
-/* Where such a check goes when it fails: jne to there, or je over it. */
+/* The check of a stack protector is "sub %fs:0x28,%rax" (or xor), or "mov %fs:0x28,%rax; cmp
+ * 8(%rsp),%rax"; then comes a jne to the code for a failure, or a je over it. The index of that
+ * code; -1: there is no such check. */
 static int32_t canary_failure(const struct body *body, int32_t index)
 {
-	int32_t branch = behind_canary_check(body, index), count = (int32_t)body->insns.count;
-	const struct insn *jump;
+	const struct insn *insn = &body->insns.list[index], *jump;
+	int32_t branch = index + (insn->op == OP_LOAD ? 2 : 1);
 
-	if (branch < 0 || branch + 1 >= count)
+	if (!insn->reads_canary || branch + 1 >= (int32_t)body->insns.count ||
+	    (insn->op == OP_LOAD && !insn[1].compares_frame))
 		return -1;
 	jump = &body->insns.list[branch];
 	if (jump->flow != FLOW_JCC || jump->target_index < 0)

@@ -60,17 +60,6 @@ static int32_t jump_to(const struct body *body, uint64_t vaddr)
 	return WRITER_UNCLEAR;
 }
 
-/* Where the instruction behind a jump or call comes from, padding skipped: the first jump to it. */
-static int32_t jump_over(const struct body *body, int32_t index)
-{
-	do {
-		index++;
-		if (index >= (int32_t)body->insns.count)
-			return WRITER_UNCLEAR;
-	} while (body->insns.list[index].nop);
-	return jump_to(body, body->insns.list[index].vaddr);
-}
-
 /* The instruction that ran before one: the one before it in memory, or a jump that leads here.
  * A call that would have destroyed the register is none: it did not come back. */
 static int32_t ran_before(const struct body *body, int32_t index, uint8_t reg)
@@ -85,8 +74,13 @@ static int32_t ran_before(const struct body *body, int32_t index, uint8_t reg)
 	insn = &body->insns.list[before];
 	if (!body__falls_through(body, before) ||
 	    ((insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT) &&
-	     !(1u << reg & AFTER_CALLS)))
-		return jump_over(body, before);
+	     !(1u << reg & AFTER_CALLS))) {
+		/* only a jump leads here, or into the padding before */
+		while (body->insns.list[index].nop)
+			if (++index >= (int32_t)body->insns.count)
+				return WRITER_UNCLEAR;
+		return jump_to(body, body->insns.list[index].vaddr);
+	}
 	return before;
 }
 
