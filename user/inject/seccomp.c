@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define FILTERS_MAX 64
+#define FILTERS_MAX 64 /* the last message names it */
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
@@ -218,5 +218,5 @@ const char *seccomp_forbids(pid_t tid, char *why, size_t why_bytes)
 			return why;
 		}
 	}
-	return "it has more seccomp filters than are looked at";
+	return "it has more than 64 seccomp filters";
 }
