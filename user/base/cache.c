@@ -103,22 +103,11 @@ void *cache_load(const char *path, size_t bytes_max, size_t *size)
 	return data;
 }
 
-static int write_all(int fd, const void *data, size_t size)
-{
-	ssize_t n = write(fd, data, size);
-	int err = n < 0 ? -errno : (size_t)n < size ? -ENOSPC : 0;
-
-	if (!err && fchmod(fd, 0644))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	return err;
-}
-
 int cache_store(const char *path, const void *data, size_t size)
 {
 	char *other = NULL;
-	int fd, err;
+	int fd, err = 0;
+	ssize_t n;
 
 	if (asprintf(&other, "%s.XXXXXX", path) < 0)
 		return -ENOMEM;
@@ -129,7 +118,15 @@ int cache_store(const char *path, const void *data, size_t size)
 		*p = '/';
 	}
 	fd = mkostemp(other, O_CLOEXEC);
-	err = fd < 0 ? -errno : write_all(fd, data, size);
+	n = fd < 0 ? -1 : write(fd, data, size);
+	if (n < 0)
+		err = -errno;
+	else if ((size_t)n < size)
+		err = -ENOSPC;
+	else if (fchmod(fd, 0644))
+		err = -errno;
+	if (fd >= 0 && close(fd) && !err)
+		err = -errno;
 	if (!err && rename(other, path))
 		err = -errno;
 	if (err && fd >= 0)
@@ -190,41 +187,28 @@ void *cache_recall(const char *path, uint64_t key, size_t bytes_max, size_t *siz
 	return NULL;
 }
 
-static bool is_older(const struct stat *a, const struct stat *b)
-{
-	return a->st_mtim.tv_sec != b->st_mtim.tv_sec ? a->st_mtim.tv_sec < b->st_mtim.tv_sec
-						      : a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
-}
-
-/* Returns how many regular files there are, and the name and state of the oldest. */
-static size_t find_oldest(DIR *folder, char oldest[NAME_MAX + 1], struct stat *oldest_status)
-{
-	struct dirent *entry;
-	struct stat status;
-	size_t count = 0;
-
-	rewinddir(folder);
-	while ((entry = readdir(folder))) {
-		if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) ||
-		    !S_ISREG(status.st_mode))
-			continue;
-		if (count++ && !is_older(&status, oldest_status))
-			continue;
-		*oldest_status = status;
-		snprintf(oldest, NAME_MAX + 1, "%s", entry->d_name);
-	}
-	return count;
-}
-
 void cache_bound(const char *folder, size_t files_max)
 {
 	DIR *files = opendir(folder);
 	char oldest[NAME_MAX + 1] = "";
-	struct stat status = {0};
+	struct timespec oldest_time = {0};
+	struct dirent *entry;
+	struct stat status;
+	size_t count = 0;
 
-	if (!files)
-		return;
-	if (find_oldest(files, oldest, &status) >= files_max)
+	while (files && (entry = readdir(files))) {
+		if (fstatat(dirfd(files), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(status.st_mode))
+			continue;
+		if (count++ && (status.st_mtim.tv_sec != oldest_time.tv_sec
+					? status.st_mtim.tv_sec > oldest_time.tv_sec
+					: status.st_mtim.tv_nsec >= oldest_time.tv_nsec))
+			continue;
+		oldest_time = status.st_mtim;
+		snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
+	}
+	if (count && count >= files_max)
 		unlinkat(dirfd(files), oldest, 0);
-	closedir(files);
+	if (files)
+		closedir(files);
 }

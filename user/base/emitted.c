@@ -32,26 +32,18 @@ bool emitted_subtract(const struct emitted *emitted, uint64_t key, void *sums)
 	return any;
 }
 
-static int add_row(struct emitted *emitted, uint64_t key)
-{
-	size_t needed = (emitted->rows_count + 1) * emitted->width;
-	int err = grow_array(&emitted->sums, &emitted->sums_capacity, needed, sizeof(uint64_t));
-
-	if (!err)
-		err = map64_put(&emitted->rows, key, (uint32_t)emitted->rows_count);
-	emitted->rows_count += !err;
-	return err;
-}
-
 int emitted_add(struct emitted *emitted, uint64_t key, const void *difference)
 {
 	const unsigned char *at = difference;
 	uint32_t row = map64_get(&emitted->rows, key);
 
 	if (row == MAP64_NONE) {
-		if (add_row(emitted, key))
+		row = (uint32_t)emitted->rows_count;
+		if (grow_array(&emitted->sums, &emitted->sums_capacity, (row + 1) * emitted->width,
+			       sizeof(uint64_t)) ||
+		    map64_put(&emitted->rows, key, row))
 			return -ENOMEM;
-		row = (uint32_t)emitted->rows_count - 1;
+		emitted->rows_count++;
 	}
 	for (size_t i = 0; i < emitted->width; i++, at += sizeof(uint64_t)) {
 		uint64_t more;

@@ -42,54 +42,35 @@ static int open_text(const char *path)
 	return err;
 }
 
-/* Up to size bytes: their number, or -errno. */
-static ssize_t read_up_to(int fd, char *bytes, size_t size)
-{
-	size_t used = 0;
-	ssize_t n = 1;
-
-	while (n && used < size) {
-		n = read(fd, bytes + used, size - used);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		used += n > 0 ? (size_t)n : 0;
-	}
-	return (ssize_t)used;
-}
-
 static _Thread_local char nul_error[48];
-
-/* A string would end at the NUL, and the rest of the file would be ignored. */
-static int reject_nul(const char *text, size_t size)
-{
-	size_t line = 1;
-
-	if (!memchr(text, '\0', size))
-		return 0;
-	for (const char *p = text; *p; p++)
-		line += *p == '\n';
-	snprintf(nul_error, sizeof(nul_error), "line %zu has a NUL byte", line);
-	return -EILSEQ;
-}
 
 char *file_read_text(const char *path)
 {
 	char *text = malloc(FILE_TEXT_MAX + 1);
-	ssize_t size = text ? open_text(path) : -ENOMEM;
+	int fd = text ? open_text(path) : -ENOMEM, err = fd < 0 ? fd : 0;
+	size_t size = 0, line = 1;
+	ssize_t n = 1;
 
-	if (size >= 0) {
-		int fd = (int)size;
-
-		size = read_up_to(fd, text, FILE_TEXT_MAX + 1);
-		close(fd);
+	while (!err && n && size <= FILE_TEXT_MAX) {
+		n = read(fd, text + size, FILE_TEXT_MAX + 1 - size);
+		if (n < 0 && errno != EINTR)
+			err = -errno;
+		size += n > 0 ? (size_t)n : 0;
 	}
-	if (size > (ssize_t)FILE_TEXT_MAX)
-		size = -EFBIG;
-	if (size > 0 && reject_nul(text, (size_t)size))
-		size = -EILSEQ;
-	if (size < 0) {
+	if (fd >= 0)
+		close(fd);
+	if (!err && size > FILE_TEXT_MAX)
+		err = -EFBIG;
+	/* a string would end at the NUL, and the rest of the file would be ignored */
+	if (!err && memchr(text, '\0', size)) {
+		for (const char *p = text; *p; p++)
+			line += *p == '\n';
+		snprintf(nul_error, sizeof(nul_error), "line %zu has a NUL byte", line);
+		err = -EILSEQ;
+	}
+	if (err) {
 		free(text);
-		errno = (int)-size;
+		errno = -err;
 		return NULL;
 	}
 	text[size] = '\0';
@@ -210,15 +191,6 @@ static int enter_folder(struct walk *walk, int fd)
 	return 0;
 }
 
-/* Links of other users are trusted only in a folder of ours that others cannot write. */
-static bool may_follow(int folder_fd, const struct stat *link)
-{
-	struct stat folder;
-
-	return is_ours(link->st_uid) ||
-	       (!fstat(folder_fd, &folder) && is_ours(folder.st_uid) && !others_can_write(&folder));
-}
-
 static int follow_link(struct walk *walk, int link_fd)
 {
 	char target[PATH_MAX], rest[PATH_MAX];
@@ -235,26 +207,24 @@ static int follow_link(struct walk *walk, int link_fd)
 	return *target == '/' ? enter_folder(walk, open("/", FOLDER_FLAGS)) : 0;
 }
 
-/* Is it a link in /proc, such as to a process's root, folder or file? The kernel must follow it,
- * because its text may be relative to another root. */
-static bool is_kernel_link(int link_fd)
-{
-	struct statfs st;
-
-	return !fstatfs(link_fd, &st) && st.f_type == PROC_SUPER_MAGIC;
-}
-
 static int enter_component(struct walk *walk, const char *name)
 {
 	int fd = openat(walk->fd, name, FOLDER_FLAGS | O_NOFOLLOW), err;
-	struct stat st;
+	struct stat st, folder;
+	struct statfs system;
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISLNK(st.st_mode))
 		return enter_folder(walk, fd);
-	if (is_kernel_link(fd))
+	/* The kernel must follow links in /proc, such as to a process's root: the text of such a
+	 * link may be relative to another root. */
+	if (!fstatfs(fd, &system) && system.f_type == PROC_SUPER_MAGIC)
 		err = enter_folder(walk, openat(walk->fd, name, FOLDER_FLAGS));
+	/* links of other users are trusted only in a folder of ours that others cannot write */
+	else if (is_ours(st.st_uid) || (!fstat(walk->fd, &folder) && is_ours(folder.st_uid) &&
+					!others_can_write(&folder)))
+		err = follow_link(walk, fd);
 	else
-		err = may_follow(walk->fd, &st) ? follow_link(walk, fd) : -OUTPUT_OTHERS_LINK;
+		err = -OUTPUT_OTHERS_LINK;
 	close(fd);
 	return err;
 }
@@ -313,16 +283,6 @@ static int open_new(int folder_fd, const char *name, const struct stat *old)
 
 #define PART_TRIES 100
 
-static void random_letters(char *letters)
-{
-	for (; *letters; letters++) {
-		uint8_t byte = 0;
-
-		if (getrandom(&byte, sizeof(byte), 0) == sizeof(byte))
-			*letters = (char)('a' + byte % 26);
-	}
-}
-
 /* Opens PATH.part, or PATH.XXXXXX.part if that name is taken: the other file may be of a killed
  * recording or of another program, such as a browser's unfinished download. */
 static int open_part(struct output *output, const struct stat *old)
@@ -332,8 +292,12 @@ static int open_part(struct output *output, const struct stat *old)
 	for (unsigned i = 0; fd == -EEXIST && i < PART_TRIES; i++) {
 		char infix[] = ".XXXXXX";
 
-		if (i)
-			random_letters(infix + 1);
+		for (char *letter = infix + 1; i && *letter; letter++) {
+			uint8_t byte = 0;
+
+			if (getrandom(&byte, sizeof(byte), 0) == sizeof(byte))
+				*letter = (char)('a' + byte % 26);
+		}
 		free(output->part);
 		if (asprintf(&output->part, "%s%s.part", output->path, i ? infix : "") < 0) {
 			output->part = NULL;

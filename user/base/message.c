@@ -146,7 +146,7 @@ struct reduction {
 };
 
 static struct {
-	struct reduction *rows;
+	struct reduction *list;
 	size_t count, capacity;
 	uint64_t start_ns, changed_ns;
 	bool changed; /* since the line was printed */
@@ -155,56 +155,38 @@ static struct {
 
 void msg_reductions_begin(uint64_t start_ns)
 {
-	for (size_t i = 0; i < reductions.count; i++) {
-		free(reductions.rows[i].what);
-		free(reductions.rows[i].now);
-		free(reductions.rows[i].note);
+	FOR_EACH_OF (row, reductions) {
+		free(row->what);
+		free(row->now);
+		free(row->note);
 	}
-	free(reductions.rows);
+	free(reductions.list);
 	memset(&reductions, 0, sizeof(reductions));
 	reductions.start_ns = start_ns;
 }
 
-/* The row of that subject, or a new empty one; NULL: out of memory. */
-static struct reduction *reduction_of(const char *what)
-{
-	for (size_t i = 0; i < reductions.count; i++)
-		if (reductions.rows[i].what && !strcmp(reductions.rows[i].what, what))
-			return &reductions.rows[i];
-	if (grow_array(&reductions.rows, &reductions.capacity, reductions.count + 1,
-		       sizeof(*reductions.rows)))
-		return NULL;
-	return &reductions.rows[reductions.count++];
-}
-
-/* How the "call stacks of tensor allocations" were reduced says nothing once these are sampled. */
-static bool is_part(const char *what, const char *whole)
-{
-	const char *of = strstr(what, " of ");
-
-	return of && !strcmp(of + strlen(" of "), whole);
-}
-
-static void drop_parts(const char *whole)
-{
-	for (size_t i = 0; i < reductions.count; i++) {
-		struct reduction *row = &reductions.rows[i];
-
-		if (!row->what || !is_part(row->what, whole))
-			continue;
-		free(row->what);
-		row->what = NULL;
-	}
-}
-
 void msg_reduced(const char *what, const char *now, const char *note)
 {
-	struct reduction *row = reduction_of(what), old;
+	struct reduction *row = NULL, old;
 
-	if (!row)
-		return;
-	if (begins_with(now, "not recorded") || begins_with(now, "sampled"))
-		drop_parts(what);
+	FOR_EACH_OF (other, reductions)
+		if (other->what && !strcmp(other->what, what))
+			row = other;
+	if (!row) {
+		if (LIST_ADD_TO(&reductions, (struct reduction){0}))
+			return;
+		row = &reductions.list[reductions.count - 1];
+	}
+	/* the reduced "call stacks of tensor allocations" say nothing once these are sampled */
+	for (size_t i = 0; i < reductions.count; i++) {
+		char **part = &reductions.list[i].what, *of = *part ? strstr(*part, " of ") : NULL;
+
+		if (!of || strcmp(of + strlen(" of "), what) != 0 ||
+		    !(begins_with(now, "not recorded") || begins_with(now, "sampled")))
+			continue;
+		free(*part);
+		*part = NULL;
+	}
 	old = *row;
 	reductions.changed_ns = clock_monotonic_ns();
 	reductions.changed = true;
@@ -226,9 +208,7 @@ static void add_reduction(struct text *line, const struct reduction *like)
 	struct reduction *second = NULL;
 	size_t count = 0;
 
-	for (size_t i = 0; i < reductions.count; i++) {
-		struct reduction *row = &reductions.rows[i];
-
+	FOR_EACH_OF (row, reductions) {
 		if (row->added || strcmp(row->now, like->now) != 0)
 			continue;
 		row->added = true;
@@ -253,14 +233,13 @@ static void say_reductions(bool in_one_row)
 	const unsigned columns = terminal_columns() - 1 - (unsigned)strlen(MESSAGE_BEGIN);
 	struct text line = {0}, shown = {0};
 
-	for (size_t i = 0; i < reductions.count; i++)
-		reductions.rows[i].added = !reductions.rows[i].what || !reductions.rows[i].now ||
-					   !reductions.rows[i].note;
-	for (size_t i = 0; i < reductions.count; i++) {
-		if (reductions.rows[i].added)
+	FOR_EACH_OF (row, reductions)
+		row->added = !row->what || !row->now || !row->note;
+	FOR_EACH_OF (row, reductions) {
+		if (row->added)
 			continue;
 		text_add(&line, line.length ? "; " : REDUCTIONS_BEGIN);
-		add_reduction(&line, &reductions.rows[i]);
+		add_reduction(&line, row);
 		if (in_one_row)
 			continue;
 		msg_say("%s", text_peek(&line));
@@ -329,14 +308,6 @@ void msg_status_clear(void)
 	status_shown = 0;
 }
 
-/* Ends the line where it stands, for the signal handler that ends the program. */
-static void status_leave(void)
-{
-	if (status_shown && write(STDERR_FILENO, "\n", 1) < 0)
-		return;
-	status_shown = 0;
-}
-
 static volatile sig_atomic_t asked;
 static void (*volatile at_exit)(void);
 
@@ -354,8 +325,8 @@ static void on_signal(int signal)
 	if (asked) {
 		if (at_exit)
 			at_exit();
-		status_leave();
-		if (write(STDERR_FILENO, exit_message.line, exit_message.length) < 0)
+		if ((status_shown && write(STDERR_FILENO, "\n", 1) < 0) ||
+		    write(STDERR_FILENO, exit_message.line, exit_message.length) < 0)
 			_exit(EXIT_INTERRUPTED);
 		_exit(EXIT_INTERRUPTED);
 	}

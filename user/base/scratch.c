@@ -89,22 +89,18 @@ void scratch_remove(struct scratch *scratch)
 	*scratch = (struct scratch){0};
 }
 
-/* Ours, closed to others, and not just made: any user may create such a name in /tmp. */
-static bool is_old_scratch(int folder)
-{
-	struct stat about;
-
-	return !fstat(folder, &about) && about.st_uid == geteuid() &&
-	       (about.st_mode & ALLPERMS) == S_IRWXU && about.st_mtime + YOUNG_S < time(NULL);
-}
-
+/* Removes it if it is ours, closed to others, and not just made: any user may create such a name in
+ * /tmp. */
 static void sweep_one(int at, const char *name)
 {
 	int folder = open_folder(at, name);
+	struct stat about;
 
 	if (folder < 0)
 		return;
-	if (is_old_scratch(folder) && !flock(folder, LOCK_EX | LOCK_NB)) {
+	if (!fstat(folder, &about) && about.st_uid == geteuid() &&
+	    (about.st_mode & ALLPERMS) == S_IRWXU && about.st_mtime + YOUNG_S < time(NULL) &&
+	    !flock(folder, LOCK_EX | LOCK_NB)) {
 		remove_files(folder);
 		unlinkat(at, name, AT_REMOVEDIR);
 	}

@@ -10,19 +10,6 @@ struct statements statements_of(char *text)
 	return (struct statements){.at = text};
 }
 
-/* A line without its comment, which becomes blanks; *quoted goes on from line to line. */
-static void blank_comment(char *line, size_t length, bool *quoted)
-{
-	for (size_t i = 0; i < length; i++) {
-		if (line[i] == '"')
-			*quoted = !*quoted;
-		if (line[i] != '#' || *quoted)
-			continue;
-		memset(line + i, ' ', length - i);
-		return;
-	}
-}
-
 static bool is_blank(const char *line, size_t length)
 {
 	return strspn(line, BLANKS) >= length;
@@ -31,7 +18,7 @@ static bool is_blank(const char *line, size_t length)
 char *statements_next(struct statements *s)
 {
 	char *statement = NULL;
-	bool quoted = false;
+	bool quoted = false; /* goes on from line to line */
 
 	while (*s->at) {
 		char *line = s->at;
@@ -43,7 +30,11 @@ char *statements_next(struct statements *s)
 			break;
 		}
 		s->next++;
-		blank_comment(line, length, &quoted);
+		for (size_t i = 0; i < length; i++) {
+			quoted ^= line[i] == '"';
+			if (line[i] == '#' && !quoted) /* a comment becomes blanks */
+				memset(line + i, ' ', length - i);
+		}
 		s->at = line + length + !last;
 		if (!last && statement)
 			line[length] = ' ';
