@@ -48,20 +48,6 @@ struct job {
 	int err, fd;	       /* the answer */
 };
 
-/* A file without a name. Returns its descriptor or -errno. */
-static int open_nameless(const char *folder)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/answer-XXXXXX", folder);
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	unlink(path);
-	return fd;
-}
-
 static int check(void *ctx)
 {
 	struct job *job = ctx;
@@ -92,20 +78,11 @@ static int on_event(void *ctx, const struct event *event)
 	return reading->read ? reading->read(reading->aggregate, event) : 0;
 }
 
-static int write_report(FILE *out, const struct profile *profile, const struct report_query *query,
-			const struct rule_set *rules)
-{
-	const struct report_options options = {.table = query->table};
-	struct analysis *analysis = analyze(profile, rules);
-	int err = analysis ? query->writer->write(out, profile, analysis, &options) : -ENOMEM;
-
-	analysis__free(analysis);
-	return err;
-}
-
 static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregate)
 {
 	const struct report_query *query = &job->request.query;
+	const struct report_options options = {.table = query->table};
+	struct analysis *analysis;
 	const struct capture_source source = {
 		.path = job->path,
 		.time_slice.since = {.given = true, .from_end = true, .ns = query->length_ns}};
@@ -125,18 +102,29 @@ static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregat
 		err = profile ? check(job) : -ENOMEM;
 	if (err)
 		return err;
-	return query->writer ? write_report(out, profile, query, job->rules)
-			     : export_write(out, query->export, query->of, profile, &source);
+	if (!query->writer)
+		return export_write(out, query->export, query->of, profile, &source);
+	analysis = analyze(profile, job->rules);
+	err = analysis ? query->writer->write(out, profile, analysis, &options) : -ENOMEM;
+	analysis__free(analysis);
+	return err;
 }
 
+/* Returns a descriptor or -errno. */
 static int make_report(struct job *job)
 {
-	int fd = open_nameless(job->folder.path), copy, err = -ENOMEM;
 	struct aggregate *aggregate = aggregate__new();
+	int fd, copy, err = -ENOMEM;
 	FILE *out = NULL;
+	char path[4096];
 
+	/* a file without a name */
+	snprintf(path, sizeof(path), "%s/answer-XXXXXX", job->folder.path);
+	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
-		err = fd;
+		err = -errno;
+	else
+		unlink(path);
 	copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (copy >= 0)
 		out = fdopen(copy, "w");
@@ -174,20 +162,6 @@ static struct timespec timespec_of(uint64_t ns)
 				 .tv_nsec = (long)(ns % 1000000000)};
 }
 
-/* Until the recording has written the file. 0 or -errno. The lock is held. */
-static int wait_for_capture(struct job *job)
-{
-	struct timespec deadline = timespec_of(job->deadline_ns);
-
-	job->state = JOB_WANTED;
-	while (job->state != JOB_WRITTEN && !job->stopping)
-		if (pthread_cond_timedwait(&job->changed, &job->lock, &deadline) == ETIMEDOUT)
-			break;
-	if (job->state == JOB_WRITTEN)
-		return job->err;
-	return job->stopping ? -ECANCELED : -ETIMEDOUT;
-}
-
 /* The lock is held, but not while the request is informed. */
 static void finish(struct job *job)
 {
@@ -202,12 +176,18 @@ static void finish(struct job *job)
 /* The lock is held, but not while it works. */
 static void work(struct job *job)
 {
-	int err = scratch_make(&job->folder), fd;
+	struct timespec deadline = timespec_of(job->deadline_ns);
+	int err =
+		scratch_make(&job->folder) ?: scratch_file(&job->folder, "last.perfx", &job->path);
+	int wait_err = err, fd;
 
+	job->state = err ? job->state : JOB_WANTED;
+	while (!wait_err && job->state != JOB_WRITTEN)
+		wait_err = job->stopping
+				   ? ECANCELED
+				   : pthread_cond_timedwait(&job->changed, &job->lock, &deadline);
 	if (!err)
-		err = scratch_file(&job->folder, "last.perfx", &job->path);
-	if (!err)
-		err = wait_for_capture(job);
+		err = job->state == JOB_WRITTEN ? job->err : -wait_err;
 	job->state = JOB_WORKING;
 	pthread_mutex_unlock(&job->lock);
 	fd = err ? err : job->request.query.capture ? make_capture(job) : make_report(job);

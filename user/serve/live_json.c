@@ -79,17 +79,6 @@ static json_t *of_process(const struct live_process *process, uint64_t run_from_
 			 history ? of_history(process, run_from_ns) : json_null());
 }
 
-static json_t *of_processes(const struct live_snapshot *snapshot)
-{
-	json_t *processes = json_array();
-
-	for (size_t i = 0; i < snapshot->processes_count && i < PROCESSES_MAX; i++)
-		json_array_append_new(processes,
-				      of_process(&snapshot->processes[i], snapshot->run_from_ns,
-						 i < HISTORIES_MAX));
-	return processes;
-}
-
 static json_t *of_row(const struct profile *profile, const struct live_row *row)
 {
 	const struct profile_function *function = profile_function(profile, row->row->function);
@@ -102,15 +91,6 @@ static json_t *of_row(const struct profile *profile, const struct live_row *row)
 			 of_measured(live_timed(&row->period, row->period.self_ns)), "total_ns",
 			 of_measured(live_timed(&row->period, row->period.total_ns)), "flops",
 			 json_of_integer(row->period.flops));
-}
-
-static json_t *of_rows(const struct live_snapshot *snapshot)
-{
-	json_t *rows = json_array();
-
-	for (size_t i = 0; i < snapshot->rows_count && i < ROWS_MAX; i++)
-		json_array_append_new(rows, of_row(snapshot->profile, &snapshot->rows[i]));
-	return rows;
 }
 
 static json_t *of_lines(const struct live_snapshot *snapshot)
@@ -215,38 +195,39 @@ static json_t *of_findings(const struct live_snapshot *snapshot)
 	return findings;
 }
 
-static json_t *of_losses(const struct live_totals *totals)
-{
-	json_t *losses = json_object();
-
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
-		if (totals->losses[i])
-			json_object_set_new(losses, name_of_loss((enum perfx_loss_kind)i),
-					    json_of_integer(totals->losses[i]));
-	return losses;
-}
-
 char *live_json(const struct live_snapshot *snapshot, const struct own_usage *own)
 {
-	json_t *json =
-		json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "number",
-			  (json_int_t)snapshot->number, "since_start_ns",
-			  json_of_integer(snapshot->to_ns - snapshot->run_from_ns), "period_ns",
-			  json_of_integer(snapshot->to_ns - snapshot->from_ns), "host",
-			  json_of_name(snapshot->profile->host_name), "verdict",
-			  snapshot->analysis && snapshot->analysis->verdict
-				  ? json_of_sentence(snapshot->analysis->verdict)
-				  : json_null(),
-			  "processes", of_processes(snapshot), "functions", of_rows(snapshot),
-			  "lines", of_lines(snapshot), "threads", of_threads(snapshot), "waits",
-			  of_waits(snapshot), "findings", of_findings(snapshot), "own",
-			  json_pack("{s:o,s:o,s:o,s:f,s:f}", "cpu_ns", json_of_integer(own->cpu_ns),
-				    "rss_bytes", json_of_integer(own->rss_bytes), "hits",
-				    json_of_integer(snapshot->totals.hits_count), "overhead_ns",
-				    snapshot->totals.overhead_ns, "overhead_percent",
-				    snapshot->profile->overhead_percent),
-			  "losses", of_losses(&snapshot->totals));
-	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+	json_t *losses = json_object(), *processes = json_array(), *rows = json_array(), *json;
+	char *text;
+
+	for (size_t i = 0; i < snapshot->processes_count && i < PROCESSES_MAX; i++)
+		json_array_append_new(processes,
+				      of_process(&snapshot->processes[i], snapshot->run_from_ns,
+						 i < HISTORIES_MAX));
+	for (size_t i = 0; i < snapshot->rows_count && i < ROWS_MAX; i++)
+		json_array_append_new(rows, of_row(snapshot->profile, &snapshot->rows[i]));
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		if (snapshot->totals.losses[i])
+			json_object_set_new(losses, name_of_loss((enum perfx_loss_kind)i),
+					    json_of_integer(snapshot->totals.losses[i]));
+	json = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "number",
+			 (json_int_t)snapshot->number, "since_start_ns",
+			 json_of_integer(snapshot->to_ns - snapshot->run_from_ns), "period_ns",
+			 json_of_integer(snapshot->to_ns - snapshot->from_ns), "host",
+			 json_of_name(snapshot->profile->host_name), "verdict",
+			 snapshot->analysis && snapshot->analysis->verdict
+				 ? json_of_sentence(snapshot->analysis->verdict)
+				 : json_null(),
+			 "processes", processes, "functions", rows, "lines", of_lines(snapshot),
+			 "threads", of_threads(snapshot), "waits", of_waits(snapshot), "findings",
+			 of_findings(snapshot), "own",
+			 json_pack("{s:o,s:o,s:o,s:f,s:f}", "cpu_ns", json_of_integer(own->cpu_ns),
+				   "rss_bytes", json_of_integer(own->rss_bytes), "hits",
+				   json_of_integer(snapshot->totals.hits_count), "overhead_ns",
+				   snapshot->totals.overhead_ns, "overhead_percent",
+				   snapshot->profile->overhead_percent),
+			 "losses", losses);
+	text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
 
 	json_decref(json);
 	return text;
