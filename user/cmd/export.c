@@ -12,29 +12,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The first of a format's suffixes: ".trace.json". */
-static const char *first_suffix(const struct export_format *format, char suffix[32])
-{
-	const char *first = format->format.suffixes + 1;
-
-	snprintf(suffix, 32, "%.*s", (int)strcspn(first, " "), first);
-	return suffix;
-}
-
 /* Several formats fit run.json. Returns the format if only one can show --of; otherwise NULL, and
  * names lists them: "-f chrome (.trace.json) or -f speedscope (.speedscope.json)". */
 static const struct export_format *guess_format(const struct options *options, const char *path,
 						struct text *names)
 {
 	const struct export_format *format = NULL, *found = NULL;
-	char suffix[32];
+	const char *suffix;
 	size_t count = 0;
 
 	while ((format = format_like(&export_formats, path, format))) {
 		if (options->of && !format->stacks)
 			continue;
-		text_printf(names, "%s-f %s (%s)", count++ ? " or " : "", format->format.name,
-			    first_suffix(format, suffix));
+		suffix = format->format.suffixes + 1; /* the first */
+		text_printf(names, "%s-f %s (%.*s)", count++ ? " or " : "", format->format.name,
+			    (int)strcspn(suffix, " "), suffix);
 		found = format;
 	}
 	return count == 1 ? found : NULL;
@@ -73,27 +65,23 @@ static const struct export_format *choose_format(const struct options *options)
 	return format;
 }
 
-/* A stream to it; the descriptor stays the output's. NULL with errno. */
-static FILE *stream_to(const struct output *output)
-{
-	int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
-	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-
-	if (out)
-		setvbuf(out, NULL, _IOFBF, 1 << 18);
-	else if (fd >= 0)
-		close(fd);
-	return out;
-}
-
+/* Through a stream; the descriptor stays the output's. */
 static int write_to(const struct output *output, const struct options *options,
 		    const struct export_format *format, const struct profile *profile)
 {
 	const struct capture_source source = source_of(options);
-	FILE *out = stream_to(output);
-	int err = out ? export_write(out, format, options->of, profile, &source) : -errno;
+	int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0), err;
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 
-	if (out && fclose(out) && !err)
+	if (!out) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	setvbuf(out, NULL, _IOFBF, 1 << 18);
+	err = export_write(out, format, options->of, profile, &source);
+	if (fclose(out) && !err)
 		err = -errno;
 	return err;
 }

@@ -54,20 +54,6 @@ static void say_clock(const struct merge_part *part)
 		alignment->name);
 }
 
-/* EXIT_OK, or EXIT_FAILED after a message. */
-static int survey_all(struct merger *merge, const struct options *options)
-{
-	for (size_t i = 0; i < options->captures_count; i++) {
-		int err = merger__add(merge, options->captures[i]);
-
-		if (!err)
-			continue;
-		replay_say_unreadable(options->captures[i], err, CAPTURE_NEEDED);
-		return EXIT_FAILED;
-	}
-	return EXIT_OK;
-}
-
 static int write_to(struct merger *merge, const struct output *output)
 {
 	int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
@@ -80,13 +66,17 @@ static int write_to(struct merger *merge, const struct output *output)
 
 static int merge_captures(struct merger *merge, const struct options *options)
 {
-	int code = survey_all(merge, options);
-	char *why;
 	struct output output;
-	int err;
+	int code, err;
+	char *why;
 
-	if (code)
-		return code;
+	for (size_t i = 0; i < options->captures_count; i++) {
+		err = merger__add(merge, options->captures[i]);
+		if (!err)
+			continue;
+		replay_say_unreadable(options->captures[i], err, CAPTURE_NEEDED);
+		return EXIT_FAILED;
+	}
 	why = merger__check(merge);
 	if (why) {
 		msg_say("%s", why);

@@ -224,8 +224,7 @@ static int write_out(struct report_target *target, const struct report_options *
 		err = output_store(&target->output, text, size);
 	free(text);
 	if (!err && is_file && (target->says_written || isatty(STDERR_FILENO))) {
-		/* for a user at a terminal, or a recording's
-		 * log. */
+		/* for a user at a terminal, or a recording's log */
 		struct text verdict = {0};
 
 		escape_unmarked(&verdict, analysis->verdict);
@@ -365,21 +364,15 @@ static const char *kind_at(size_t index)
 	return index < finding_kinds_count ? finding_kinds[index].kind : NULL;
 }
 
-/* As it is typed: in upper or lower case. NULL: there is none. */
-static const struct finding_kind *kind_typed(const char *name)
-{
-	for (size_t i = 0; i < finding_kinds_count; i++)
-		if (!strcasecmp(finding_kinds[i].kind, name))
-			return &finding_kinds[i];
-	return NULL;
-}
-
 int cmd_explain(const struct options *options)
 {
 	const struct rule_set *rules = options->rules ? options->rules : &rule_set_builtin;
-	const struct finding_kind *kind = options->kind ? kind_typed(options->kind) : NULL;
+	const struct finding_kind *kind = NULL;
 	struct text text = {0};
 
+	for (size_t i = 0; options->kind && i < finding_kinds_count; i++)
+		if (!strcasecmp(finding_kinds[i].kind, options->kind))
+			kind = &finding_kinds[i];
 	if (options->kind && !kind) {
 		struct text near = {0};
 

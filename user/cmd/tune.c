@@ -238,66 +238,55 @@ static int run_point(struct bench *bench, struct tune *tune, size_t run)
 	return code;
 }
 
-static int run_all(struct bench *bench, struct tune *tune)
-{
-	int code = EXIT_OK;
-
-	bench->runs_count = tune->points_count * tune->rounds_count;
-	say_plan(bench, tune->rounds_count);
-	for (size_t run = 0;
-	     run < bench->runs_count && !code && !bench->has_none && !interrupt_asked(); run++)
-		code = run_point(bench, tune, run);
-	tune->interrupted = interrupt_asked();
-	return bench->has_none ? EXIT_FAILED : code;
-}
-
-static int write_tune(const struct tune_writer *writer, const struct tune *tune,
-		      const struct options *options)
-{
-	struct tune_layout layout;
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-
-	output_terminal(output_path(options), &layout.width, &layout.color);
-	return output_whole(output_path(options), out, &text, &size,
-			    out ? writer->write(out, tune, &layout) : 0);
-}
-
 int cmd_tune(const struct options *options)
 {
 	const struct tune_writer *writer = output_format(&tune_formats, "tune", options);
+	const char *path = output_path(options);
 	struct tune tune = {0};
 	struct bench bench = {0};
+	struct tune_layout layout;
 	int code = writer ? prepare(&tune, options) : EXIT_USAGE;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream;
 
 	if (!code)
 		code = bench_begin(&bench, options);
-	if (!code)
-		code = run_all(&bench, &tune);
-	if (!code) {
-		tune_judge(&tune);
-		code = write_tune(writer, &tune, options);
-	}
+	if (code)
+		goto out;
+	bench.runs_count = tune.points_count * tune.rounds_count;
+	say_plan(&bench, tune.rounds_count);
+	for (size_t run = 0;
+	     run < bench.runs_count && !code && !bench.has_none && !interrupt_asked(); run++)
+		code = run_point(&bench, &tune, run);
+	tune.interrupted = interrupt_asked();
+	if (bench.has_none)
+		code = EXIT_FAILED;
+	if (code)
+		goto out;
+	tune_judge(&tune);
+	stream = open_memstream(&text, &size);
+	output_terminal(path, &layout.width, &layout.color);
+	code = output_whole(path, stream, &text, &size,
+			    stream ? writer->write(stream, &tune, &layout) : 0);
 	if (!code && tune.best == TUNE_NONE)
 		code = EXIT_FAILED;
+out:
 	tune_clear(&tune);
 	return code;
 }
 
-/* A side is a letter of 'A' and 'B'. */
-static int run_side(struct bench *bench, struct comparison *comparison, char side, size_t round)
+/* Runs A or B. */
+static int run_side(struct bench *bench, struct comparison *comparison, bool is_b, size_t round)
 {
-	bool is_b = side == 'B';
 	char *const argv[] = {"/bin/sh", "-c",
 			      (char *)(is_b ? comparison->command_b : comparison->command_a), NULL};
 	struct trial_options trial = trial_options_of(bench, argv, NULL);
-	const char name[] = {side, '\0'};
 	int code = round ? EXIT_OK : warm_up(bench, &trial);
 
 	return code ? code
-		    : measure(bench, &trial, name, is_b ? &comparison->b : &comparison->a, round,
-			      !round);
+		    : measure(bench, &trial, is_b ? "B" : "A",
+			      is_b ? &comparison->b : &comparison->a, round, !round);
 }
 
 static int run_rounds(struct bench *bench, struct comparison *comparison)
@@ -311,7 +300,7 @@ static int run_rounds(struct bench *bench, struct comparison *comparison)
 		size_t round = run / 2;
 		bool is_b = comparison_begins_with_b(round) != (run % 2 != 0);
 
-		code = run_side(bench, comparison, is_b ? 'B' : 'A', round);
+		code = run_side(bench, comparison, is_b, round);
 	}
 	comparison->interrupted = interrupt_asked();
 	return bench->has_none ? EXIT_FAILED : code;
@@ -326,25 +315,21 @@ struct traced {
 	struct diff *diff; /* NULL: there is none */
 };
 
-static bool is_busier(const struct profile_process *process, const struct profile_process *than)
-{
-	if (process->steps.count != than->steps.count)
-		return process->steps.count > than->steps.count;
-	return process->cpu_ns > than->cpu_ns;
-}
-
-/* A process before its exec is another one than after it. 0 or -errno. */
+/* Selects the process that made most steps; with as many, most CPU time. A process before its exec
+ * is another one than after it. 0 or -errno. */
 static int select_main(struct selection *selection, const struct profile *profile)
 {
 	int err = selection_make(selection, profile, NULL);
-	size_t main = 0;
+	const struct profile_process *main = profile->processes;
 
 	if (err || !profile->processes_count)
 		return err ? err : -ENOENT;
-	for (size_t i = 1; i < profile->processes_count; i++)
-		if (is_busier(&profile->processes[i], &profile->processes[main]))
-			main = i;
-	selection_keep(selection, main);
+	FOR_EACH (process, profile->processes)
+		if (process->steps.count != main->steps.count
+			    ? process->steps.count > main->steps.count
+			    : process->cpu_ns > main->cpu_ns)
+			main = process;
+	selection_keep(selection, (size_t)(main - profile->processes));
 	return 0;
 }
 

@@ -190,21 +190,9 @@ static void compose_note(struct document *document, const struct tune *tune)
 	document_add(document, BLOCK_NOTE, &text);
 }
 
-static void compose_curve(struct document *document, const struct tune *tune)
-{
-	struct text caption = {0}, lines = {0}, figure = {0};
-
-	text_add(&caption, "The curve, ");
-	tune_add_unit(&caption, &tune->metric);
-	document_add(document, BLOCK_CAPTION, &caption);
-	tune_plot(&lines, tune);
-	tune_figure(&figure, tune);
-	document_add_plot(document, &lines, &figure);
-}
-
 static int compose(struct document *document, const struct tune *tune)
 {
-	struct text verdict = {0};
+	struct text verdict = {0}, caption = {0}, lines = {0}, figure = {0};
 
 	tune_add_verdict(&verdict, tune);
 	document_add(document, BLOCK_VERDICT, &verdict);
@@ -222,7 +210,12 @@ static int compose(struct document *document, const struct tune *tune)
 					failed == 1 ? "" : "s");
 		compose_confidence(document, tune);
 		compose_enough(document, tune);
-		compose_curve(document, tune);
+		text_add(&caption, "The curve, ");
+		tune_add_unit(&caption, &tune->metric);
+		document_add(document, BLOCK_CAPTION, &caption);
+		tune_plot(&lines, tune);
+		tune_figure(&figure, tune);
+		document_add_plot(document, &lines, &figure);
 		document_say(document, BLOCK_CAPTION, "Runs");
 		document_headings(document, tune->metric.unit == TUNE_STEPS_PER_S ? WITH_STEPS : 0,
 				  NUMBERS("Median"),

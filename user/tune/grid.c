@@ -11,30 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_value(const struct tune_list *list, const char *value)
-{
-	for (size_t i = 0; i < list->values_count; i++)
-		if (!strcmp(list->values[i], value))
-			return true;
-	return false;
-}
-
 /* The words between commas; an empty one is a value, too. */
 static int split(struct tune_list *list, const char *values)
 {
 	for (const char *at = values;; at++) {
 		size_t length = strcspn(at, ",");
 		char *value = strndup(at, length);
+		bool is_twice = false;
 
-		if (!value)
-			return -ENOMEM;
-		if (has_value(list, value)) {
+		for (size_t i = 0; value && i < list->values_count; i++)
+			is_twice |= !strcmp(list->values[i], value);
+		if (!value || is_twice || LIST_ADD(list->values, value)) {
 			free(value);
-			return -EEXIST;
-		}
-		if (LIST_ADD(list->values, value)) {
-			free(value);
-			return -ENOMEM;
+			return is_twice ? -EEXIST : -ENOMEM;
 		}
 		at += length;
 		if (!*at)

@@ -42,45 +42,34 @@ static json_t *list_object(const struct tune_list *list)
 	return object;
 }
 
-static json_t *command_array(char *const *command)
-{
-	json_t *array = json_array();
-
-	for (; *command; command++)
-		json_array_append_new(array, json_of_string(*command));
-	return array;
-}
-
-static void put_points(struct json_output *o, const struct tune *tune)
-{
-	json_open(o, "points", '[');
-	for (size_t i = 0; i < tune->points_count; i++)
-		json_put(o, NULL, point_object(tune, &tune->points[i]));
-	json_close(o, ']');
-	if (tune->best == TUNE_NONE)
-		return;
-	json_put(o, "best", values_object(tune, &tune->points[tune->best]));
-	json_put(o, "within_5_percent", values_object(tune, &tune->points[tune->enough]));
-}
-
 int tune_write_json(FILE *out, const struct tune *tune)
 {
 	struct json_output o = {.file = out};
 	struct text verdict = {0};
+	json_t *command = json_array();
 
+	for (char *const *word = tune->command; *word; word++)
+		json_array_append_new(command, json_of_string(*word));
 	tune_add_verdict(&verdict, tune);
 	json_open(&o, NULL, '{');
 	json_put(&o, "schema", json_string("perfx.tune/1"));
 	json_put(&o, "verdict", json_of_sentence(text_peek(&verdict)));
 	json_put(&o, "metric", tune_json_metric(&tune->metric));
-	json_put(&o, "command", command_array(tune->command));
+	json_put(&o, "command", command);
 	json_put_integer(&o, "rounds", tune->rounds_count);
 	json_put(&o, "interrupted", json_boolean(tune->interrupted));
 	json_open(&o, "lists", '[');
 	for (size_t i = 0; i < tune->lists_count; i++)
 		json_put(&o, NULL, list_object(&tune->lists[i]));
 	json_close(&o, ']');
-	put_points(&o, tune);
+	json_open(&o, "points", '[');
+	for (size_t i = 0; i < tune->points_count; i++)
+		json_put(&o, NULL, point_object(tune, &tune->points[i]));
+	json_close(&o, ']');
+	if (tune->best != TUNE_NONE) {
+		json_put(&o, "best", values_object(tune, &tune->points[tune->best]));
+		json_put(&o, "within_5_percent", values_object(tune, &tune->points[tune->enough]));
+	}
 	text_clear(&verdict);
 	return json_end(&o);
 }
