@@ -33,11 +33,6 @@ static uint64_t whole(double value)
 	return value < 0x1p63 ? (uint64_t)llround(value) : PROFILE_ABSENT - 1;
 }
 
-void diff_add_share(struct text *text, double share)
-{
-	add_share(text, share);
-}
-
 void diff_add_rate(struct text *text, double per_s)
 {
 	if (per_s < 99.95)

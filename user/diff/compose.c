@@ -344,7 +344,7 @@ static void compose_steps(struct comparer *c, const struct diff_steps *steps)
 	diff_add_fact(&facts, "steps", steps->count, add_count_of);
 	diff_add_fact(&facts, "FLOP per step", steps->flops, add_operations);
 	diff_add_fact(&facts, "at", steps->flops_per_s, diff_add_flops);
-	diff_add_fact(&facts, "of the peak (MFU)", steps->mfu, diff_add_share);
+	diff_add_fact(&facts, "of the peak (MFU)", steps->mfu, add_share);
 	diff_add_fact(&facts, "kernels per step", steps->gpu_kernels, diff_add_rate);
 	diff_add_fact(&facts, "GPU energy per step", steps->gpu_energy_j, add_joules);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
@@ -395,8 +395,8 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 			     DIFF_PAIR_CELLS(c, f->avg_ns, diff_add_time),
 			     diff_cell_verdict(c, diff_time_word(f->time), f->time, f->regressed,
 					       TOO_FEW_CALLS),
-			     diff_cell_both(c, f->total_share, diff_add_share),
-			     diff_cell_both(c, f->self_share, diff_add_share),
+			     diff_cell_both(c, f->total_share, add_share),
+			     diff_cell_both(c, f->self_share, add_share),
 			     diff_cell_both(c, f->calls_per_s, diff_add_rate), NAME_CELLS(c, f),
 			     document_frame(c->document, f->line, c->name_columns));
 	}
@@ -442,7 +442,7 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 			document_headings(c->document, 0, NUMBERS("Time"), NUMBERS("Calls/s"),
 					  NUMBERS("Avg"), NAME_COLUMNS);
 		}
-		document_row(c->document, diff_cell_one(c, share_of(f), diff_add_share),
+		document_row(c->document, diff_cell_one(c, share_of(f), add_share),
 			     diff_cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b,
 					   diff_add_rate),
 			     diff_cell_one(c, in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b,

@@ -29,14 +29,14 @@ static void compose_facts(struct comparer *c, const struct diff_gpu *gpu)
 {
 	struct text facts = {0};
 
-	diff_add_fact(&facts, "busy", gpu->busy_share, diff_add_share);
-	diff_add_fact(&facts, "utilization", gpu->utilisation, diff_add_share);
+	diff_add_fact(&facts, "busy", gpu->busy_share, add_share);
+	diff_add_fact(&facts, "utilization", gpu->utilisation, add_share);
 	diff_add_fact(&facts, "launches/s", gpu->launches_per_s, diff_add_rate);
 	diff_add_fact(&facts, "from launch to start (p50)", gpu->latency_p50_ns, diff_add_time);
-	diff_add_fact(&facts, "threads waited for it", gpu->wait_share, diff_add_share);
-	diff_add_fact(&facts, "exposed communication", gpu->exposed_share, diff_add_share);
+	diff_add_fact(&facts, "threads waited for it", gpu->wait_share, add_share);
+	diff_add_fact(&facts, "exposed communication", gpu->exposed_share, add_share);
 	diff_add_fact(&facts, "while kernels ran", gpu->flops_per_s, diff_add_flops);
-	diff_add_fact(&facts, "of the GPU's peak (MFU)", gpu->mfu, diff_add_share);
+	diff_add_fact(&facts, "of the GPU's peak (MFU)", gpu->mfu, add_share);
 	diff_add_fact(&facts, "power", gpu->power_w, add_watts);
 	if (!facts.length)
 		return;
@@ -88,7 +88,7 @@ static void compose_kernels(struct comparer *c, const struct diff_gpu *gpu)
 			     DIFF_PAIR_CELLS(c, work->avg_ns, diff_add_time),
 			     diff_cell_verdict(c, diff_time_word(work->time), work->time,
 					       work->regressed, unjudged),
-			     diff_cell_both(c, work->share, diff_add_share),
+			     diff_cell_both(c, work->share, add_share),
 			     diff_cell_both(c, work->calls_per_s, diff_add_rate),
 			     DIFF_PAIR_CELLS(c, work->calls_per_s, diff_add_rate),
 			     diff_name(c, work->name));
@@ -122,7 +122,7 @@ static void compose_copies(struct comparer *c, const struct diff_gpu *gpu)
 		document_row(c->document,
 			     DIFF_CHANGE_CELLS(c, known == TIMED ? work->rate : work->bytes_per_s),
 			     DIFF_PAIR_CELLS(c, work->rate, add_bytes_per_s),
-			     diff_cell_both(c, work->share, diff_add_share),
+			     diff_cell_both(c, work->share, add_share),
 			     diff_cell_both(c, work->bytes_per_s, diff_add_size),
 			     DIFF_PAIR_CELLS(c, work->bytes_per_s, diff_add_size),
 			     diff_cell_both(c, work->calls_per_s, diff_add_rate),
@@ -149,7 +149,7 @@ static void compose_waits(struct comparer *c, const struct diff_gpu *gpu)
 		}
 		document_row(c->document, DIFF_CHANGE_CELLS(c, work->avg_ns),
 			     DIFF_PAIR_CELLS(c, work->avg_ns, diff_add_time),
-			     diff_cell_both(c, work->share, diff_add_share),
+			     diff_cell_both(c, work->share, add_share),
 			     diff_cell_both(c, work->calls_per_s, diff_add_rate),
 			     diff_name(c, work->name),
 			     *work->caller ? diff_name(c, work->caller) : "-");

@@ -43,7 +43,6 @@ struct comparer {
 /* Adds a value as text; callers show "-" for an unknown one. */
 typedef void diff_add_value(struct text *text, double value);
 
-void diff_add_share(struct text *text, double value);
 void diff_add_rate(struct text *text, double value);
 void diff_add_size(struct text *text, double value);
 void diff_add_time(struct text *text, double value);
