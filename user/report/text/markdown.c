@@ -74,23 +74,9 @@ static void add_block(struct text *text, const struct block *block)
 		[BLOCK_FOLD] = {"<details><summary>", "</summary>\n\n"},
 	};
 
-	switch (block->kind) {
-	case BLOCK_VERDICT:
-	case BLOCK_WARNING:
-	case BLOCK_HEADING:
-	case BLOCK_SECTION:
-	case BLOCK_PARAGRAPH:
-	case BLOCK_CAPTION:
-	case BLOCK_NOTE:
-	case BLOCK_FOLD:
-		text_add(text, marks[block->kind].open);
-		escape_markdown_sentence(text, block->text);
-		text_add(text, marks[block->kind].close);
-		break;
-	case BLOCK_FINDING:
+	if (block->kind == BLOCK_FINDING) {
 		add_finding(text, block);
-		break;
-	case BLOCK_TABLE:
+	} else if (block->kind == BLOCK_TABLE) {
 		add_row(text, &block->table, NULL);
 		for (size_t i = 0; i < block->table.columns_count; i++)
 			text_add(text, block->table.columns[i].right ? "|---:" : "|---");
@@ -99,16 +85,14 @@ static void add_block(struct text *text, const struct block *block)
 		     i += block->table.columns_count)
 			add_row(text, &block->table, block->table.cells + i);
 		text_add(text, "\n");
-		break;
-	case BLOCK_PLOT:
-		text_add(text, "```\n");
-		text_printf(text, "%s```\n\n", block->text);
-		break;
-	case BLOCK_UNFOLD:
+	} else if (block->kind == BLOCK_PLOT) {
+		text_printf(text, "```\n%s```\n\n", block->text);
+	} else if (block->kind == BLOCK_UNFOLD) {
 		text_add(text, "</details>\n\n");
-		break;
-	case BLOCK_CHART:
-		break;
+	} else if (block->kind != BLOCK_CHART) {
+		text_add(text, marks[block->kind].open);
+		escape_markdown_sentence(text, block->text);
+		text_add(text, marks[block->kind].close);
 	}
 }
 

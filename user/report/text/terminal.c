@@ -102,32 +102,22 @@ static void add_line(struct layout *l, enum style style, unsigned indent, const 
 	text_finish(&text, &l->out.failed);
 }
 
-static enum style style_of(enum finding_severity severity)
-{
-	switch (severity) {
-	case FINDING_HIGH:
-		return STYLE_RED;
-	case FINDING_MEDIUM:
-		return STYLE_YELLOW;
-	case FINDING_LOW:
-		return STYLE_CYAN;
-	}
-	return STYLE_PLAIN;
-}
-
 /* Wide enough for the longest severity. */
 #define FINDING_INDENT 8
 
 static void add_finding(struct layout *l, const struct block *block)
 {
+	static const enum style styles[] = {[FINDING_HIGH] = STYLE_RED,
+					    [FINDING_MEDIUM] = STYLE_YELLOW,
+					    [FINDING_LOW] = STYLE_CYAN};
 	const struct finding *finding = block->finding.of;
 	const char *severity = finding_severity_name(finding->severity);
 	struct text head = {0};
 
-	style_on(l, style_of(finding->severity));
+	style_on(l, styles[finding->severity]);
 	for (const char *p = severity; *p; p++)
 		text_printf(&l->out, "%c", toupper((unsigned char)*p));
-	style_off(l, style_of(finding->severity));
+	style_off(l, styles[finding->severity]);
 	add_spaces(l, FINDING_INDENT - (unsigned)strlen(severity));
 
 	text_printf(&head, "%s%s: %s", finding->kind, finding->partial ? " (partial)" : "",
@@ -150,17 +140,6 @@ struct widths {
 	unsigned natural[COLUMNS_MAX];
 	unsigned shown[COLUMNS_MAX]; /* 0: left out */
 };
-
-static unsigned cell_width(const char *cell)
-{
-	struct text plain = {0};
-	unsigned width;
-
-	escape_unmarked(&plain, cell);
-	width = utf8_width(text_peek(&plain));
-	text_clear(&plain);
-	return width;
-}
 
 static unsigned total_width(const struct table *table, const struct widths *w)
 {
@@ -248,11 +227,13 @@ static void add_table(struct layout *l, const struct table *table)
 	for (size_t i = 0; i < table->columns_count; i++)
 		w.natural[i] = utf8_width(table->columns[i].title);
 	for (size_t i = 0; i < table->cells_count; i++) {
-		unsigned width = cell_width(table->cells[i]);
-		unsigned *natural = &w.natural[i % table->columns_count];
+		unsigned *natural = &w.natural[i % table->columns_count], width;
+		struct text plain = {0};
 
-		if (width > *natural)
-			*natural = width;
+		escape_unmarked(&plain, table->cells[i]);
+		width = utf8_width(text_peek(&plain));
+		*natural = width > *natural ? width : *natural;
+		text_finish(&plain, &l->out.failed);
 	}
 	choose_widths(table, l->width, &w);
 	style_on(l, STYLE_DIM);
@@ -275,31 +256,16 @@ static void add_block(struct layout *l, const struct block *block)
 		[BLOCK_SECTION] = STYLE_BOLD,	 [BLOCK_NOTE] = STYLE_DIM,
 	};
 
-	switch (block->kind) {
-	case BLOCK_HEADING:
-	case BLOCK_FOLD:
-		text_add(&l->out, "\n");
-		/* fall through */
-	case BLOCK_VERDICT:
-	case BLOCK_WARNING:
-	case BLOCK_PARAGRAPH:
-	case BLOCK_CAPTION:
-	case BLOCK_SECTION:
-	case BLOCK_NOTE:
-		add_line(l, styles[block->kind], 0, "", block->text);
-		break;
-	case BLOCK_FINDING:
+	if (block->kind == BLOCK_FINDING) {
 		add_finding(l, block);
-		break;
-	case BLOCK_TABLE:
+	} else if (block->kind == BLOCK_TABLE) {
 		add_table(l, &block->table);
-		break;
-	case BLOCK_PLOT:
+	} else if (block->kind == BLOCK_PLOT) {
 		text_add(&l->out, block->text);
-		break;
-	case BLOCK_UNFOLD:
-	case BLOCK_CHART:
-		break;
+	} else if (block->kind != BLOCK_UNFOLD && block->kind != BLOCK_CHART) {
+		if (block->kind == BLOCK_HEADING || block->kind == BLOCK_FOLD)
+			text_add(&l->out, "\n");
+		add_line(l, styles[block->kind], 0, "", block->text);
 	}
 }
 
