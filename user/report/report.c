@@ -35,34 +35,31 @@ static bool is_named(const struct profile_process *process, const char *name)
 	return !strcmp(name, process->comm);
 }
 
-/* The process with rows of its own, for they are put in another order. */
-static int copy_process(struct profile_process *copy, const struct profile_process *process)
-{
-	*copy = *process;
-	copy->rows = malloc((process->rows_count + 1) * sizeof(*copy->rows));
-	if (!copy->rows)
-		return -ENOMEM;
-	if (process->rows_count)
-		memcpy(copy->rows, process->rows, process->rows_count * sizeof(*copy->rows));
-	return 0;
-}
-
 int selection_make(struct selection *selection, const struct profile *profile, const char *process)
 {
 	struct profile *p = &selection->profile;
-	int err = 0;
 
 	*p = *profile;
 	p->processes_count = 0;
 	p->processes = calloc(profile->processes_count + 1, sizeof(*p->processes));
 	if (!p->processes)
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->processes_count && !err; i++) {
-		if (!process || is_named(&profile->processes[i], process))
-			err = copy_process(&p->processes[p->processes_count++],
-					   &profile->processes[i]);
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *from = &profile->processes[i];
+		struct profile_process *copy = &p->processes[p->processes_count];
+
+		if (process && !is_named(from, process))
+			continue;
+		/* rows of its own: selection_sort changes their order */
+		*copy = *from;
+		copy->rows = calloc(from->rows_count + 1, sizeof(*copy->rows));
+		p->processes_count++;
+		if (!copy->rows)
+			return -ENOMEM;
+		if (from->rows_count)
+			memcpy(copy->rows, from->rows, from->rows_count * sizeof(*copy->rows));
 	}
-	return err || !process || p->processes_count ? err : -ENOENT;
+	return process && !p->processes_count ? -ENOENT : 0;
 }
 
 static int sort_rows(struct data_table *table, const struct data_table_column *column,

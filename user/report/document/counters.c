@@ -173,17 +173,36 @@ static const char *cell_course(struct composer *c, const struct profile_process 
 	return document_words(c->document, &text);
 }
 
-/* Samples that are missing in the table's numbers. */
-static void compose_values_note(struct composer *c, const struct profile_process *p)
+void compose_values(struct composer *c, const struct profile_process *p)
 {
 	uint64_t strange = 0, lost = 0, unsummed = 0;
 	struct text text = {0};
 
+	if (!p->values_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Counters");
+	document_headings(c->document, 0, NUMBERS("Value"), NUMBERS("Sum", .rank = 2),
+			  NUMBERS("Rate", .rank = 1), NUMBERS("Lowest", .rank = 1),
+			  NUMBERS("Highest", .rank = 1), NUMBERS("Samples"),
+			  WORDS("Trend", .rank = 3), REST("Name"));
 	for (size_t i = 0; i < p->values_count; i++) {
-		strange += p->values[i].strange_count;
-		lost += p->values[i].lost_count;
-		unsummed += p->values[i].unsummed_count;
+		const struct profile_user_value *value = &p->values[i];
+		bool any = value->lowest <= value->highest, summed = any || value->lost_count;
+
+		strange += value->strange_count;
+		lost += value->lost_count;
+		unsummed += value->unsummed_count;
+		if (i >= c->limits->functions)
+			continue;
+		document_row(c->document, cell_number(c, value->value, ""),
+			     cell_number(c, summed ? value->sum : NAN, ""),
+			     cell_number(c, summed ? value->rate : NAN, " /s"),
+			     cell_number(c, any ? value->lowest : NAN, ""),
+			     cell_number(c, any ? value->highest : NAN, ""),
+			     cell_count(value->samples_count), cell_course(c, p, value),
+			     compose_name(c, value->name));
 	}
+	/* Samples that are missing in the table's numbers. */
 	if (p->values_count > c->limits->functions)
 		text_printf(&text, "%zu more in the JSON report. ",
 			    p->values_count - c->limits->functions);
@@ -200,28 +219,4 @@ static void compose_values_note(struct composer *c, const struct profile_process
 	if (text.length)
 		text.data[--text.length] = '\0'; /* the last space */
 	document_add_any(c->document, BLOCK_NOTE, &text);
-}
-
-void compose_values(struct composer *c, const struct profile_process *p)
-{
-	if (!p->values_count)
-		return;
-	document_say(c->document, BLOCK_CAPTION, "Counters");
-	document_headings(c->document, 0, NUMBERS("Value"), NUMBERS("Sum", .rank = 2),
-			  NUMBERS("Rate", .rank = 1), NUMBERS("Lowest", .rank = 1),
-			  NUMBERS("Highest", .rank = 1), NUMBERS("Samples"),
-			  WORDS("Trend", .rank = 3), REST("Name"));
-	for (size_t i = 0; i < p->values_count && i < c->limits->functions; i++) {
-		const struct profile_user_value *value = &p->values[i];
-		bool any = value->lowest <= value->highest, summed = any || value->lost_count;
-
-		document_row(c->document, cell_number(c, value->value, ""),
-			     cell_number(c, summed ? value->sum : NAN, ""),
-			     cell_number(c, summed ? value->rate : NAN, " /s"),
-			     cell_number(c, any ? value->lowest : NAN, ""),
-			     cell_number(c, any ? value->highest : NAN, ""),
-			     cell_count(value->samples_count), cell_course(c, p, value),
-			     compose_name(c, value->name));
-	}
-	compose_values_note(c, p);
 }

@@ -357,21 +357,6 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 		compose_left_out(c, row->python_callers_count - CALLERS_SHOWN, "", "JSON");
 }
 
-static void compose_callers(struct composer *c, const struct profile_process *p)
-{
-	unsigned shown = 0;
-
-	for (size_t i = 0; i < p->rows_count && shown < c->limits->callers; i++) {
-		if (!has_traced_caller(&p->rows[i]) && !p->rows[i].python_callers_count)
-			continue;
-		if (shown++ == 0)
-			document_say(c->document, BLOCK_FOLD, "Callers");
-		compose_callers_of(c, p, &p->rows[i]);
-	}
-	if (shown)
-		document_say(c->document, BLOCK_UNFOLD, "");
-}
-
 /* How well threads share the work of a function. */
 static void compose_parallel(struct composer *c, const struct profile_process *p)
 {
@@ -403,7 +388,7 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 {
 	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
 	const char *silence = compose_analysis(c, p)->silence;
-	size_t sampled_count, end;
+	size_t sampled_count, end, callers = 0;
 
 	if (c->limits->charts && p->contexts_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
@@ -428,6 +413,14 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 		c->more_left -= (unsigned)(end - shown);
 	}
 	compose_left_out(c, p->rows_count - end, " function", "JSON");
-	compose_callers(c, p);
+	for (size_t i = 0; i < p->rows_count && callers < c->limits->callers; i++) {
+		if (!has_traced_caller(&p->rows[i]) && !p->rows[i].python_callers_count)
+			continue;
+		if (callers++ == 0)
+			document_say(c->document, BLOCK_FOLD, "Callers");
+		compose_callers_of(c, p, &p->rows[i]);
+	}
+	if (callers)
+		document_say(c->document, BLOCK_UNFOLD, "");
 	compose_parallel(c, p);
 }

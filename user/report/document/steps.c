@@ -124,27 +124,9 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 
 #define SLOW_SHOWN 3
 
-/* "17 (130 ms, at 1.42 s: data 92.0 ms)" */
-static void add_slow(struct composer *c, struct text *text, const struct profile_step *step,
-		     uint64_t number)
-{
-	enum profile_phase longest = 0;
-
-	for (enum profile_phase i = 1; i < PROFILE_PHASES; i++)
-		longest = step->phases[i] > step->phases[longest] ? i : longest;
-	text_printf(text, "%llu", (unsigned long long)number);
-	if (step->count > 1)
-		text_printf(text, " to %llu", (unsigned long long)(number + step->count - 1));
-	text_printf(text, " (%s, at %s", as_ns(step->max_ns),
-		    as_ns(profile_since_start(c->profile, step->from_ns)));
-	if (step->count == 1)
-		text_printf(text, ": %s %s", profile_phase_name(longest),
-			    as_ns(step->phases[longest]));
-	text_add(text, ")");
-}
-
-static const struct profile_step *slower(const struct profile_steps *steps,
-					 const struct profile_step *than)
+/* The longest step that is shorter than `than`; NULL: the longest of all. */
+static const struct profile_step *next_slower(const struct profile_steps *steps,
+					      const struct profile_step *than)
 {
 	const struct profile_step *found = NULL;
 
@@ -176,9 +158,24 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 	text_printf(&text, ", longer than %.1f times the median: %s ", STEPS_SLOW,
 		    steps->series_each > 1 ? "among" : "number");
 	for (uint64_t i = 0; i < count && i < SLOW_SHOWN; i++) {
-		step = slower(steps, step);
-		text_add(&text, i ? ", " : "");
-		add_slow(c, &text, step, (uint64_t)(step - steps->series) * steps->series_each + 1);
+		uint64_t number;
+		int longest = 0;
+
+		step = next_slower(steps, step);
+		number = (uint64_t)(step - steps->series) * steps->series_each + 1;
+		for (int phase = 1; phase < PROFILE_PHASES; phase++)
+			longest = step->phases[phase] > step->phases[longest] ? phase : longest;
+		/* "17 (130 ms, at 1.42 s: data 92.0 ms)" */
+		text_printf(&text, "%s%llu", i ? ", " : "", (unsigned long long)number);
+		if (step->count > 1)
+			text_printf(&text, " to %llu",
+				    (unsigned long long)(number + step->count - 1));
+		text_printf(&text, " (%s, at %s", as_ns(step->max_ns),
+			    as_ns(profile_since_start(c->profile, step->from_ns)));
+		if (step->count == 1)
+			text_printf(&text, ": %s %s", profile_phase_name(longest),
+				    as_ns(step->phases[longest]));
+		text_add(&text, ")");
 	}
 	text_add(&text, count > SLOW_SHOWN ? ", …" : "");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a process did with GPUs:
+ * A process's use of GPUs:
  *
  *     "gpu": {
  *       "level": 1, "launches": 20, "busy_ns": 0, "wait_ns": 0, "drops": 0, …
@@ -74,20 +74,6 @@ static json_t *place_object(const struct profile_gpu_place *place)
 		{"exposed_communication_ns", json_of_measured(place->exposed_ns)});
 }
 
-static json_t *gap_object(const struct profile *profile, const struct profile_gpu_gap *gap)
-{
-	const struct profile_function *function = profile_function(profile, gap->function);
-	const struct profile_stack *stack = gap->stack;
-
-	return json_object_of(
-		{"at_ns", json_of_integer(profile_since_start(profile, gap->from_ns))},
-		{"ns", json_of_integer(gap->to_ns - gap->from_ns)},
-		{"device", json_of_integer(gap->device)}, {"tid", json_of_count(gap->tid)},
-		{"function", function ? json_of_string(function->name) : json_null()},
-		{"stack",
-		 stack ? json_of_frames(stack->frames, stack->frames_count) : json_null()});
-}
-
 void json_put_gpu(struct json_output *o, const struct profile *profile,
 		  const struct data_table_row *of_process)
 {
@@ -136,8 +122,23 @@ void json_put_gpu(struct json_output *o, const struct profile *profile,
 		json_put(o, "mfu", json_of_known(rates.mfu));
 	}
 	json_open(o, "idle_gaps", '[');
-	for (size_t i = 0; i < gpu->gaps_count; i++)
-		json_put(o, NULL, gap_object(profile, &gpu->gaps[i]));
+	for (size_t i = 0; i < gpu->gaps_count; i++) {
+		const struct profile_gpu_gap *gap = &gpu->gaps[i];
+		const struct profile_function *function = profile_function(profile, gap->function);
+		const struct profile_stack *stack = gap->stack;
+
+		json_put(o, NULL,
+			 json_object_of({"at_ns", json_of_integer(profile_since_start(
+							  profile, gap->from_ns))},
+					{"ns", json_of_integer(gap->to_ns - gap->from_ns)},
+					{"device", json_of_integer(gap->device)},
+					{"tid", json_of_count(gap->tid)},
+					{"function",
+					 function ? json_of_string(function->name) : json_null()},
+					{"stack",
+					 stack ? json_of_frames(stack->frames, stack->frames_count)
+					       : json_null()}));
+	}
 	json_close(o, ']');
 	json_put_integer(o, "drops", gpu->dropped_count);
 	if (gpu->timed) {

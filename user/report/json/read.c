@@ -130,18 +130,16 @@ static const char *keep_text(struct json_report *report, const char *text, size_
 	return kept ?: "";
 }
 
-/* ":12" at its end; into line, and its length without. */
-static size_t without_line(const char *text, size_t length, uint32_t *line)
+/* Reads ":12" at the end into line. Returns the length of the text before it. */
+static size_t read_line(const char *text, size_t length, uint32_t *line)
 {
-	size_t digits = 0;
+	const char *colon = memrchr(text, ':', length);
+	size_t digits = colon ? (size_t)(text + length - colon) - 1 : 0;
 
-	while (digits < length && digits < 9 && text[length - 1 - digits] >= '0' &&
-	       text[length - 1 - digits] <= '9')
-		digits++;
-	if (!digits || digits == length || text[length - 1 - digits] != ':')
+	if (!digits || digits > 9 || strspn(colon + 1, "0123456789") < digits)
 		return length;
-	*line = (uint32_t)strtoul(text + length - digits, NULL, 10);
-	return length - digits - 1;
+	*line = (uint32_t)strtoul(colon + 1, NULL, 10);
+	return (size_t)(colon - text);
 }
 
 /* The path of the allocator's module with that name: frames inside the allocator have it. */
@@ -153,7 +151,7 @@ static const char *path_of(const struct profile_memory *memory, const char *modu
 	return module_base;
 }
 
-/* " (…)" at its end; NULL: it has none. */
+/* The " (…)" at the end; NULL: none. */
 static const char *last_bracket(const char *text, size_t length)
 {
 	if (length < 4 || text[length - 1] != ')')
@@ -189,7 +187,7 @@ static void read_frame(struct json_report *report, const struct profile_memory *
 		frame->label = label_of(report, frame->function);
 		length = (size_t)(text + length - bracket) - 3;
 		where = keep_text(report, bracket + 2,
-				  without_line(bracket + 2, length, &frame->line));
+				  read_line(bracket + 2, length, &frame->line));
 		/* a source file has a path or a line, a module is a base name */
 		if (frame->line || strchr(where, '/')) {
 			frame->file = where;
@@ -624,7 +622,7 @@ static void read_processes(struct json_report *report)
 		read_process(report, &p->processes[i], json_array_get(processes, i));
 }
 
-/* As a sentence without names of ours: all of it is foreign. */
+/* A sentence whose text is all from the report: it has no marked names. */
 static char *sentence_of(const json_t *from, const char *key)
 {
 	struct text text = {0};

@@ -181,14 +181,12 @@ static const char *report_name_at(size_t index)
 
 static bool is_report_name(struct part part)
 {
-	const char *name;
+	size_t i = 0;
 
-	if (is(part, "") || is(part, "@index") || is(part, "@first") || is(part, "@last"))
-		return true;
-	for (size_t i = 0; (name = report_name_at(i)); i++)
-		if (is(part, name))
-			return true;
-	return false;
+	while (report_name_at(i) && !is(part, report_name_at(i)))
+		i++;
+	return report_name_at(i) || is(part, "") || is(part, "@index") || is(part, "@first") ||
+	       is(part, "@last");
 }
 
 int template_check_names(const char *text, char why[TEMPLATE_WHY])
@@ -241,7 +239,7 @@ static const json_t *value_named(const struct scope *scope, struct part name)
 	return value;
 }
 
-/* As it stands in the report. */
+/* The value as the report has it. */
 static void add_plain(struct text *into, const json_t *value)
 {
 	char *dumped;
@@ -323,6 +321,7 @@ static void put_value(FILE *out, const struct tag *tag, const struct scope *scop
 	text_clear(&text);
 }
 
+/* Is the section's value true? */
 static bool holds(const struct tag *tag, const struct scope *scope, const json_t *value)
 {
 	if (is(tag->name, "@last"))
