@@ -547,8 +547,9 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 			    shortage->processes_count > shortage->cpus_count
 				    ? " And start fewer processes: there are more than CPUs."
 				    : "");
-	} else
+	} else {
 		suggest_for_contention(&note.suggestion, ctx, shortage);
+	}
 	rules_ctx_add(ctx, threads ? "Oversubscribed" : "CpuContention",
 		      rules_severity(ctx, note.gain_ns), share, &note);
 }

@@ -21,15 +21,6 @@ void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
 			    as_ns(u64_of(fmin(share, 1) * (double)step_ns)), as_ns(step_ns));
 }
 
-static void add_thread(struct text *text, const struct rules_ctx *ctx, uint32_t tid)
-{
-	const char *name = profile_thread_name(ctx->process, tid);
-
-	text_add(text, "thread ");
-	escape_name(text, name[0] ? name : "?");
-	text_printf(text, " (tid %u)", tid);
-}
-
 void rules_subject(struct note *note, const struct rules_ctx *ctx)
 {
 	note->of_function = note->place;
@@ -90,36 +81,31 @@ static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 /* A line with this share of the CPU time may wait for a flag in a loop. */
 #define ONE_LINE 0.95
 
-/* Does the thread run one line of the program that calls nothing but the interpreter? */
-static bool runs_one_line(const struct rules_ctx *ctx, const struct profile_frame *line)
-{
-	const struct profile_activities *samples = &ctx->process->samples;
-	uint64_t line_ns = 0, all_ns = 0;
-
-	FOR_EACH_OF (sample, *samples) {
-		size_t python;
-
-		if (sample->tid != ctx->driver->tid || sample->state != PERFX_SAMPLE_ON_CPU ||
-		    !sample->stack)
-			continue;
-		all_ns += sample->ns;
-		python = stack_innermost_python(sample->stack);
-		if (stack_runs_python(sample->stack) &&
-		    frame_is_same_line(sample->stack->frames[python], line))
-			line_ns += sample->ns;
-	}
-	return (double)line_ns >= ONE_LINE * (double)all_ns;
-}
-
 static const char *python_remedy(const struct rules_ctx *ctx, const struct place *lead)
 {
+	uint64_t line_ns = 0, all_ns = 0;
+
 	if (starts_up(ctx))
 		return TRY_IMPORT_LATER;
-	if (lead->frame && location_is_own_python(lead->frame) && runs_one_line(ctx, lead->frame))
-		return TRY_ONE_LINE_LOOP;
-	if (!lead->frame || (location_is_own_python(lead->frame) && !calls_packages(ctx, lead)))
+	if (!lead->frame)
 		return TRY_VECTORISE;
-	return TRY_SMALL_OPERATORS;
+	if (!location_is_own_python(lead->frame))
+		return TRY_SMALL_OPERATORS;
+	/* does it run one line of the program that calls nothing but the interpreter? */
+	FOR_EACH_OF (sample, ctx->process->samples) {
+		const struct profile_stack *stack = sample->stack;
+
+		if (sample->tid != ctx->driver->tid || sample->state != PERFX_SAMPLE_ON_CPU ||
+		    !stack)
+			continue;
+		all_ns += sample->ns;
+		if (stack_runs_python(stack) &&
+		    frame_is_same_line(stack->frames[stack_innermost_python(stack)], lead->frame))
+			line_ns += sample->ns;
+	}
+	if ((double)line_ns >= ONE_LINE * (double)all_ns)
+		return TRY_ONE_LINE_LOOP;
+	return calls_packages(ctx, lead) ? TRY_SMALL_OPERATORS : TRY_VECTORISE;
 }
 
 /* The gain, and the share to which that standard error belongs. */
@@ -161,17 +147,6 @@ static bool own_is_all(const struct driver *driver)
 	more = (double)own->ns - (double)driver->python.ns;
 	return frame_is_same_function(own->function, own->lead.frame) ? more > noise
 								      : more > -noise;
-}
-
-/* "21.4 % of the wall time (2.12 ms of each 9.88 ms step) is Python.batch (train.py:142) and what
- * it calls, most of it Python in normalize (train.py:112)" */
-static void add_own_time(struct text *text, const struct rules_ctx *ctx, double share)
-{
-	text_printf(text, "%s%s", as_percent(share), rules_of_judged(ctx));
-	add_step_part(text, ctx, share);
-	location_after(text, " is ", ctx->driver->own.function);
-	location_after(text, " and what it calls, most of it Python in ",
-		       ctx->driver->own.lead.frame);
 }
 
 /* A function that takes so much of the time is what the program is there for: nobody knows what is
@@ -219,10 +194,18 @@ static void python_bound(struct rules_ctx *ctx)
 		t->python_bound_own * 100, t->python_bound_medium * 100,
 		confidence_above(t->python_bound_deviations, 1) * 100, t->python_bound_high * 100);
 	rules_suggest(&note, ctx, python_remedy(ctx, &python->lead));
-	if (is_own && own_is_all(driver) && !starts_up(ctx))
-		add_own_time(&note.headline, ctx, own.share);
-	else
+	if (is_own && own_is_all(driver) && !starts_up(ctx)) {
+		/* "21.4 % of the wall time (2.12 ms of each 9.88 ms step) is Python.batch
+		 * (train.py:142) and what it calls, most of it Python in normalize (train.py:112)"
+		 */
+		text_printf(&note.headline, "%s%s", as_percent(own.share), rules_of_judged(ctx));
+		add_step_part(&note.headline, ctx, own.share);
+		location_after(&note.headline, " is ", driver->own.function);
+		location_after(&note.headline, " and what it calls, most of it Python in ",
+			       driver->own.lead.frame);
+	} else {
 		add_python_time(&note.headline, ctx, python, share);
+	}
 	rules_ctx_add(ctx, "PythonBound",
 		      fmax(least, is_own ? own_least : 0) >= t->python_bound_high ? FINDING_HIGH
 										  : FINDING_MEDIUM,
@@ -250,21 +233,6 @@ struct lock_use {
 static bool is_same_lock(const struct profile_activity *a, const struct profile_activity *b)
 {
 	return a->object && a->object == b->object && a->reason == b->reason;
-}
-
-/* A thread that may have the lock when another one waits for it. */
-static void add_candidate(struct lock_use *use, uint32_t tid, const struct place *runs)
-{
-	if (use->holder_recorded) {
-		use->holders_count += tid != use->holder_tid && use->holder.frame &&
-				      frame_is_same_function(runs->frame, use->holder.frame);
-		return;
-	}
-	use->holders_count++;
-	if (runs->ns <= use->holder.ns)
-		return;
-	use->holder_tid = tid;
-	use->holder = *runs;
 }
 
 static struct lock_use lock_use_of(const struct profile_process *process,
@@ -298,8 +266,19 @@ static struct lock_use lock_use_of(const struct profile_process *process,
 			continue;
 		runs = thread_place(process, other->tid);
 		waits_in = wait_place(process, other);
-		if (waits_in && runs.frame && frame_is_same_function(waits_in, runs.frame))
-			add_candidate(&use, other->tid, &runs);
+		if (!waits_in || !runs.frame || !frame_is_same_function(waits_in, runs.frame))
+			continue;
+		/* it may have the lock when another one waits for it */
+		if (use.holder_recorded) {
+			use.holders_count += other->tid != use.holder_tid && use.holder.frame &&
+					     frame_is_same_function(runs.frame, use.holder.frame);
+			continue;
+		}
+		use.holders_count++;
+		if (runs.ns <= use.holder.ns)
+			continue;
+		use.holder_tid = other->tid;
+		use.holder = runs;
 	}
 	return use;
 }
@@ -326,55 +305,25 @@ static bool is_in_loop(const struct wait_rule *rule, const struct driver_wait *w
 	return rule->wait == ACCOUNT_SLEEP && wait_is_for_own_events(wait->most);
 }
 
-/* The line that waits; in an event loop the program's own that runs it, not the loop's. NULL: not
- * known. */
-static const struct profile_frame *place_of_wait(const struct wait_rule *rule,
-						 const struct driver_wait *wait)
-{
-	bool of_library = wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON &&
-			  !location_is_own_python(wait->place);
-
-	return is_in_loop(rule, wait) && of_library ? NULL : wait->place;
-}
-
-/* Without one, the finding has the suggestion of its kind. */
-static void suggest_for_wait(struct note *note, const struct rules_ctx *ctx,
-			     const struct wait_rule *rule, const struct driver_wait *wait)
-{
-	const char *remedy = wait_is_for_file_lock(wait->most) ? TRY_FILE_LOCK : rule->remedy;
-
-	if (is_in_loop(rule, wait))
-		remedy = wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON
-				 ? TRY_EVENT_LOOP
-				 : TRY_NATIVE_EVENT_LOOP;
-	if (remedy)
-		rules_suggest(note, ctx, remedy);
-}
-
-/* ", held mostly by thread loader (tid 43), which runs spin (train.py:12)" */
-static void add_holder(struct text *text, const struct rules_ctx *ctx, const struct lock_use *use)
-{
-	text_add(text, use->holder_recorded ? ", held mostly by " : ", probably held by ");
-	add_thread(text, ctx, use->holder_tid);
-	if (use->holders_count > 1)
-		text_printf(text, " and %u more", use->holders_count - 1);
-	location_after(text, use->holders_count > 1 ? ", which run " : ", which runs ",
-		       use->holder.frame);
-}
-
 /* Sleeps that are so short only let other threads run before the next look, */
 #define POLL_NS 1000000
 /* if the thread runs for no more than this part of them in between. */
 #define POLL_WORK 0.25
 
-/* The part, 0 to 1, of the thread's CPU time that is outside of system calls. Going to sleep and
- * waking up may take longer than a short sleep. */
-static double part_outside_calls(const struct rules_ctx *ctx)
+/* Does it hardly do more than sleep? Its work elsewhere counts, too: then there is no finding. The
+ * CPU time outside of system calls counts: going to sleep and waking up may take longer than a
+ * short sleep. */
+static bool is_polling(const struct rules_ctx *ctx, const struct driver_wait *wait)
 {
-	const struct profile_activities *samples = &ctx->process->samples;
+	const struct profile_thread *thread = profile_thread(ctx->process, ctx->driver->tid);
+	double judged = (double)ctx->driver->judged_ns / (double)ctx->driver->wall_ns;
 	double outside = 0, all = 0;
 
-	FOR_EACH_OF (sample, *samples) {
+	if (!wait->count || wait->extended || wait->ns / wait->count >= POLL_NS)
+		return false;
+	if (!thread || thread->on_cpu_ns == PROFILE_ABSENT)
+		return true;
+	FOR_EACH_OF (sample, ctx->process->samples) {
 		const struct profile_stack *stack = sample->stack;
 
 		if (sample->tid != ctx->driver->tid || sample->state != PERFX_SAMPLE_ON_CPU)
@@ -383,47 +332,8 @@ static double part_outside_calls(const struct rules_ctx *ctx)
 		if (!stack || !stack->frames_count || !frame_is_system_call(stack->frames[0]))
 			outside += (double)sample->ns;
 	}
-	return all > 0 ? outside / all : 1;
-}
-
-/* Does it hardly do more than sleep? Its work elsewhere counts, too: then there is no finding. */
-static bool is_polling(const struct rules_ctx *ctx, const struct driver_wait *wait)
-{
-	const struct profile_thread *thread = profile_thread(ctx->process, ctx->driver->tid);
-	double judged = (double)ctx->driver->judged_ns / (double)ctx->driver->wall_ns;
-
-	if (!wait->count || wait->extended || wait->ns / wait->count >= POLL_NS)
-		return false;
-	return !thread || thread->on_cpu_ns == PROFILE_ABSENT ||
-	       judged * part_outside_calls(ctx) * (double)thread->on_cpu_ns <=
-		       POLL_WORK * (double)wait->ns;
-}
-
-/* ", for which 5 threads wait, 2.1 at a time, probably held by …" */
-static void add_lock(struct text *text, const struct rules_ctx *ctx, const struct lock_use *use,
-		     bool is_gil)
-{
-	double at_a_time = (double)use->waited_ns / (double)ctx->driver->wall_ns;
-
-	if (!is_gil && use->waiters_count > 1)
-		text_printf(text, ", for which %u threads wait, %.1f at a time", use->waiters_count,
-			    at_a_time);
-	if (use->holder_tid)
-		add_holder(text, ctx, use);
-	else if (!is_gil)
-		text_add(text, "; who holds it is not known");
-}
-
-/* "; meanwhile another thread runs mostly spin (train.py:12)" */
-static void add_python_of_others(struct text *text, struct rules_ctx *ctx)
-{
-	struct sampled python;
-
-	if (sampled_python(&python, ctx->profile, ctx->process, ctx->driver->tid))
-		ctx->failed = true;
-	if ((double)python.count < ctx->thresholds->all_cause_samples || !python.lead.frame)
-		return;
-	location_after(text, "; meanwhile another thread runs mostly ", python.lead.frame);
+	return judged * (all > 0 ? outside / all : 1) * (double)thread->on_cpu_ns <=
+	       POLL_WORK * (double)wait->ns;
 }
 
 static bool is_for_requests(const struct wait_rule *rule)
@@ -440,6 +350,9 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 		     const struct driver_wait *wait, const struct lock_use *use, double share)
 {
 	bool is_file = wait_is_for_file_lock(wait->most);
+	const char *holder =
+		use->holder_tid ? profile_thread_name(ctx->process, use->holder_tid) : "";
+	struct sampled python;
 
 	text_printf(text, "%s, %s%s",
 		    is_file		     ? "a file lock that another process held"
@@ -459,26 +372,38 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 	}
 	if (rule->wait == ACCOUNT_INPUT && !is_for_requests(rule))
 		add_feeder(text, ctx);
-	if (is_lock(rule) && !is_file)
-		add_lock(text, ctx, use, rule->wait == ACCOUNT_GIL);
+	if (is_lock(rule) && !is_file) {
+		if (rule->wait != ACCOUNT_GIL && use->waiters_count > 1)
+			text_printf(text, ", for which %u threads wait, %.1f at a time",
+				    use->waiters_count,
+				    (double)use->waited_ns / (double)ctx->driver->wall_ns);
+		if (use->holder_tid) {
+			/* ", held mostly by thread loader (tid 43), which runs spin (train.py:12)"
+			 */
+			text_printf(text, ", %s by thread ",
+				    use->holder_recorded ? "held mostly" : "probably held");
+			escape_name(text, holder[0] ? holder : "?");
+			text_printf(text, " (tid %u)", use->holder_tid);
+			if (use->holders_count > 1)
+				text_printf(text, " and %u more", use->holders_count - 1);
+			location_after(text,
+				       use->holders_count > 1 ? ", which run " : ", which runs ",
+				       use->holder.frame);
+		} else if (rule->wait != ACCOUNT_GIL) {
+			text_add(text, "; who holds it is not known");
+		}
+	}
 	if (rule->wait == ACCOUNT_SLEEP && is_polling(ctx, wait))
 		text_printf(text, ", in %s sleeps of %s: it polls", as_count(wait->count),
 			    as_ns(wait->ns / wait->count));
-	if (rule->wait == ACCOUNT_GIL && !use->holder_tid)
-		add_python_of_others(text, ctx);
-}
-
-/* A process that does not train may wait for requests; a process beside the working one has to
- * wait. */
-static enum finding_severity wait_severity(const struct rules_ctx *ctx,
-					   const struct wait_rule *rule, double share)
-{
-	if (ctx->is_minor || (!ctx->is_main && rules_is_idle(ctx)))
-		return FINDING_LOW;
-	if (rule->wait == ACCOUNT_INPUT && (!ctx->process->steps.count || is_for_requests(rule)))
-		return FINDING_MEDIUM;
-	return share >= threshold_of(ctx->thresholds, rule->kind, "high") ? FINDING_HIGH
-									  : FINDING_MEDIUM;
+	if (rule->wait == ACCOUNT_GIL && !use->holder_tid) {
+		/* "; meanwhile another thread runs mostly spin (train.py:12)" */
+		if (sampled_python(&python, ctx->profile, ctx->process, ctx->driver->tid))
+			ctx->failed = true;
+		if ((double)python.count >= ctx->thresholds->all_cause_samples)
+			location_after(text, "; meanwhile another thread runs mostly ",
+				       python.lead.frame);
+	}
 }
 
 /* The least part of the waits for a CPU that is printed. */
@@ -495,12 +420,22 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 			    .confidence = 1,
 			    .look = "Waiting",
 			    .share = share};
+	const struct profile_frame *waiting_line;
 	struct lock_use use = {0};
 	double mutex = rule->wait == ACCOUNT_LOCK ? rules_mutex_part(ctx) : 0;
 
+	bool in_loop, in_python;
+	enum finding_severity severity;
+	const char *remedy = rule->remedy;
+
 	if (!wait->most || share < least)
 		return;
-	note.place = place_of_wait(rule, wait);
+	/* the line that waits; in an event loop the program's own that runs it, not the loop's */
+	in_loop = is_in_loop(rule, wait);
+	in_python = wait->place && wait->place->language == PERFX_LANGUAGE_PYTHON;
+	waiting_line =
+		in_loop && in_python && !location_is_own_python(wait->place) ? NULL : wait->place;
+	note.place = waiting_line;
 	note.gain_ns += mutex * (double)ctx->driver->runnable_ns / (double)ctx->driver->judged_ns *
 			rules_unit_ns(ctx);
 	/* a child's work takes its time, and requests come when they come */
@@ -528,18 +463,30 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	if (wait->running_ns)
 		text_printf(&note.evidence, "; its system calls there ran for another %s",
 			    as_ns(wait->running_ns));
-	suggest_for_wait(&note, ctx, rule, wait);
+	/* without a remedy the finding has the suggestion of its kind */
+	if (in_loop)
+		remedy = in_python ? TRY_EVENT_LOOP : TRY_NATIVE_EVENT_LOOP;
+	else if (wait_is_for_file_lock(wait->most))
+		remedy = TRY_FILE_LOCK;
+	if (remedy)
+		rules_suggest(&note, ctx, remedy);
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
 	add_wait(&note.headline, ctx, rule, wait, &use, share);
 	if (wait->place && use.holder.frame && frame_is_same_line(wait->place, use.holder.frame)) {
 		text_add(&note.headline, "; it waits there, too");
-	} else if (place_of_wait(rule, wait)) {
-		text_printf(&note.headline, "; it %s in ",
-			    is_in_loop(rule, wait) ? "runs the loop" : "waits");
-		location_place(&note.headline, wait->place);
+	} else {
+		location_after(&note.headline,
+			       in_loop ? "; it runs the loop in " : "; it waits in ", waiting_line);
 	}
-	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
+	severity = high_if(share >= threshold_of(ctx->thresholds, rule->kind, "high"));
+	/* a process that does not train may wait for requests */
+	if (rule->wait == ACCOUNT_INPUT && (!ctx->process->steps.count || is_for_requests(rule)))
+		severity = FINDING_MEDIUM;
+	/* a process beside the working one has to wait */
+	if (ctx->is_minor || (!ctx->is_main && rules_is_idle(ctx)))
+		severity = FINDING_LOW;
+	rules_ctx_add(ctx, rule->kind, severity, share, &note);
 }
 
 /* Threads that poll for a lock use CPUs for nothing, whichever of them drives the process. */
@@ -622,24 +569,23 @@ static void gil_of_threads(struct rules_ctx *ctx)
 
 /* A process that does hardly anything, and nothing traced, may be a server, which should wait for
  * requests: IdleTarget reports it. One that reads again and again needs what it reads. */
-static bool is_servers_wait(const struct rules_ctx *ctx, const struct wait_rule *rule)
+static bool is_servers_wait(const struct rules_ctx *ctx, enum account_class class)
 {
-	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
+	const struct driver_wait *wait = &ctx->driver->waits[class];
 	bool receives = false;
 
+	if (!wait->most || !rules_is_idle(ctx))
+		return false;
 	/* an event loop that no timer wakes up, or whose requests another thread receives, waits
 	 * for something to do */
 	FOR_EACH (thread, ctx->account->threads)
 		receives |= thread->tid != ctx->driver->tid &&
 			    2 * thread->ns[ACCOUNT_INPUT] > thread->wall_ns;
-	if (rule->wait == ACCOUNT_SLEEP && rules_is_idle(ctx) && wait->most &&
-	    wait_is_for_own_events(wait->most) && (wait->count < 2 || receives))
-		return true;
-	if (rule->wait != ACCOUNT_INPUT || !wait->most || !rules_is_idle(ctx) ||
-	    ctx->process->calls_count)
-		return false;
-	return wait->most->reason == PERFX_WAIT_EPOLL || wait->most->reason == PERFX_WAIT_POLL ||
-	       rate_of(ctx->process, wait->count) < SERVER_READS_PER_S;
+	if (class == ACCOUNT_SLEEP)
+		return wait_is_for_own_events(wait->most) && (wait->count < 2 || receives);
+	return class == ACCOUNT_INPUT && !ctx->process->calls_count &&
+	       (wait->most->reason == PERFX_WAIT_EPOLL || wait->most->reason == PERFX_WAIT_POLL ||
+		rate_of(ctx->process, wait->count) < SERVER_READS_PER_S);
 }
 
 void rules_driver(struct rules_ctx *ctx)
@@ -655,6 +601,6 @@ void rules_driver(struct rules_ctx *ctx)
 	for (size_t i = 0; i < sizeof(wait_rules) / sizeof(wait_rules[0]); i++)
 		if ((wait_rules[i].wait != ACCOUNT_INPUT ||
 		     is_for_requests(&wait_rules[i]) == ctx->requests.awaited) &&
-		    !is_servers_wait(ctx, &wait_rules[i]))
+		    !is_servers_wait(ctx, wait_rules[i].wait))
 			waits(ctx, &wait_rules[i]);
 }

@@ -54,44 +54,12 @@ static const struct hotspot_trend *trend_of(const struct rules_ctx *ctx, const s
 	return &ctx->memory[leak->memory - ctx->process->memory].trends[hotspot];
 }
 
-/* "6.10 MiB in append (train.cc:12), …" */
-static void add_leak_places(struct text *text, const struct rules_ctx *ctx, const struct leak *leak)
-{
-	text_printf(text, "; in %zu places: ", leak->places_count);
-	for (size_t i = 0; i < leak->places_count && i < LEAK_PLACES_MAX; i++) {
-		const struct leak_place *place = &leak->places[i];
-
-		text_printf(text, "%s%s/s in ", i ? ", " : "",
-			    as_bytes(u64_of(place->bytes_per_s)));
-		location_hotspot(text, ctx->profile, leak->memory,
-				 &leak->memory->hotspots[place->hotspot]);
-	}
-	if (leak->places_count > LEAK_PLACES_MAX)
-		text_printf(text, ", %zu smaller (see the JSON report)",
-			    leak->places_count - LEAK_PLACES_MAX);
-}
-
-/* Its share of resident memory's growth, if that grew by more. */
-static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
-				const struct leak *leak)
-{
-	const struct line *line = &ctx->growth->parts[RSS_ANON];
-	double per_s;
-
-	if (!line->is_steady || !domain_is_resident(leak->memory->domain))
-		return;
-	per_s = rate_of(ctx->process, u64_of(line->growth));
-	text_printf(text, "; resident memory grew by %s/s", as_bytes(u64_of(per_s)));
-	if (leak->bytes_per_s < per_s) {
-		text_add(text, ", of which this leak accounts for ");
-		add_percent(text, leak->bytes_per_s / per_s);
-	}
-}
-
 static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const struct leak *leak)
 {
 	const struct profile_memory *memory = leak->memory;
 	const struct profile_hotspot *first = &memory->hotspots[leak->places[0].hotspot];
+	const struct line *line = &ctx->growth->parts[RSS_ANON];
+	double per_s = rate_of(ctx->process, u64_of(line->growth));
 
 	text_printf(text,
 		    "retains %s/s of %s, %s per hour; %s live blocks of %s on average, allocated "
@@ -101,36 +69,38 @@ static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const 
 		    as_bytes(leak->live_count ? leak->live_bytes / leak->live_count : 0),
 		    as_ns(ctx->process->to_ns - leak->oldest_ns));
 	if (leak->places_count > 1) {
-		add_leak_places(text, ctx, leak);
+		/* "6.10 MiB/s in append (train.cc:12), …" */
+		text_printf(text, "; in %zu places: ", leak->places_count);
+		for (size_t i = 0; i < leak->places_count && i < LEAK_PLACES_MAX; i++) {
+			text_printf(text, "%s%s/s in ", i ? ", " : "",
+				    as_bytes(u64_of(leak->places[i].bytes_per_s)));
+			location_hotspot(text, ctx->profile, memory,
+					 &memory->hotspots[leak->places[i].hotspot]);
+		}
+		if (leak->places_count > LEAK_PLACES_MAX)
+			text_printf(text, ", %zu smaller (see the JSON report)",
+				    leak->places_count - LEAK_PLACES_MAX);
 	} else if (location_first(memory, first) < first->frames_count &&
 		   profile_function(ctx->profile, first->function)) {
 		text_add(text, "; allocated by ");
 		add_function_name(text, ctx->profile, first->function);
 	}
 	add_sample(text, memory, leak->live_count, leak->live_bytes);
-	if (leak->unseen)
+	if (leak->unseen) {
 		text_add(text, "; resident memory did not grow with it: the pages were not "
 			       "touched, or reuse memory that was resident before");
-	else
-		add_resident_growth(text, ctx, leak);
-}
-
-/* "MEMORY: append (train.py:57) keeps 4.10 MiB a step, 14.1 GiB per hour" */
-static void leak_headline(struct text *text, const struct rules_ctx *ctx, const struct leak *leak,
-			  const char *subject)
-{
-	const struct profile_steps *steps = &ctx->process->steps;
-
-	text_printf(text, "%s keep%s ", subject, leak->places_count == 1 ? "s" : "");
-	if (steps->count)
-		text_printf(text, "%s a step, ",
-			    as_bytes(u64_of(leak->bytes_per_s * (double)steps->avg_ns / 1e9)));
-	text_printf(text, "%s per hour", as_bytes(u64_of(leak->bytes_per_s * 3600)));
+	} else if (line->is_steady && domain_is_resident(memory->domain)) {
+		text_printf(text, "; resident memory grew by %s/s", as_bytes(u64_of(per_s)));
+		if (leak->bytes_per_s < per_s)
+			text_printf(text, ", of which this leak accounts for %s",
+				    as_percent(leak->bytes_per_s / per_s));
+	}
 }
 
 static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 {
 	const struct profile_hotspot *first = &leak->memory->hotspots[leak->places[0].hotspot];
+	const struct profile_steps *steps = &ctx->process->steps;
 	size_t frame = location_first(leak->memory, first);
 	double hour = leak->bytes_per_s * 3600;
 	struct note note = {.of_function = true,
@@ -143,7 +113,13 @@ static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 		text_printf(&note.subject, " and %zu more place%s", leak->places_count - 1,
 			    leak->places_count == 2 ? "" : "s");
 	leak_evidence(&note.evidence, ctx, leak);
-	leak_headline(&note.headline, ctx, leak, text_peek(&note.subject));
+	/* "append (train.py:57) keeps 4.10 MiB a step, 14.1 GiB per hour" */
+	text_printf(&note.headline, "%s keep%s ", text_peek(&note.subject),
+		    leak->places_count == 1 ? "s" : "");
+	if (steps->count)
+		text_printf(&note.headline, "%s a step, ",
+			    as_bytes(u64_of(leak->bytes_per_s * (double)steps->avg_ns / 1e9)));
+	text_printf(&note.headline, "%s per hour", as_bytes(u64_of(hour)));
 	text_add(&note.suggestion, leak->memory->domain == PERFX_DOMAIN_TENSOR ? TRY_LEAKED_TENSORS
 				   : leak->memory->domain == PERFX_DOMAIN_GPU
 					   ? TRY_LEAKED_GPU_BLOCKS
@@ -175,33 +151,30 @@ static bool is_reported(const struct rules_ctx *ctx, const struct profile_hotspo
 	return false;
 }
 
-/* A line of Python is one place, on however many native ways. */
-static bool is_one_place(const struct profile_memory *memory, size_t a, size_t b)
-{
-	const struct profile_hotspot *x = &memory->hotspots[a], *y = &memory->hotspots[b];
-	size_t i = location_first(memory, x), k = location_first(memory, y);
-
-	return i < x->frames_count && k < y->frames_count && x->frames[i]->line &&
-	       x->frames[i]->line == y->frames[k]->line &&
-	       x->frames[i]->language == PERFX_LANGUAGE_PYTHON &&
-	       !strcmp(x->frames[i]->file, y->frames[k]->file) &&
-	       !strcmp(x->frames[i]->function, y->frames[k]->function);
-}
-
 static size_t places_kept(const struct leak *leak)
 {
 	return leak->places_count < LEAK_PLACES_KEPT ? leak->places_count : LEAK_PLACES_KEPT;
 }
 
-/* Hotspots are in the order of their size: beyond the first places it is not looked for equal ones.
+/* Adds a hotspot to its place. A line of Python is one place, however many native callers it has.
+ * Hotspots are in the order of their size: beyond the first places it is not looked for equal ones.
  */
 static void add_place(const struct rules_ctx *ctx, struct leak *leak, size_t hotspot)
 {
+	const struct profile_hotspot *hotspots = leak->memory->hotspots,
+				     *added = &hotspots[hotspot];
 	double slope = trend_of(ctx, leak, hotspot)->slope_bytes_per_s;
-	size_t kept = places_kept(leak);
+	size_t kept = places_kept(leak), first = location_first(leak->memory, added);
+	const struct profile_frame *frame =
+		first < added->frames_count ? added->frames[first] : NULL;
 
-	for (size_t i = 0; i < kept; i++) {
-		if (!is_one_place(leak->memory, leak->places[i].hotspot, hotspot))
+	for (size_t i = 0; i < kept && frame; i++) {
+		const struct profile_hotspot *known = &hotspots[leak->places[i].hotspot];
+
+		first = location_first(leak->memory, known);
+		if (first == known->frames_count || !frame->line ||
+		    frame->language != PERFX_LANGUAGE_PYTHON ||
+		    !frame_is_same_line(known->frames[first], frame))
 			continue;
 		leak->places[i].bytes_per_s += slope;
 		return;
@@ -240,47 +213,24 @@ static void leaks_of(struct rules_ctx *ctx, size_t domain)
 	file_leak(ctx, &leak);
 }
 
-static bool is_large_peak(const struct rules_ctx *ctx, const struct profile_memory *memory)
-{
-	const struct profile_process *p = ctx->process;
-	double peak_bytes = (double)memory->peak_bytes;
-
-	/* what the program calls its own is not reported as a part of anything */
-	if (memory->peak_bytes == PROFILE_ABSENT || memory->domain == PERFX_DOMAIN_USER ||
-	    memory_is_reserved(p, memory))
-		return false;
-	if (memory->domain == PERFX_DOMAIN_GPU)
-		return peak_bytes >= ctx->thresholds->peak_memory_gpu_bytes;
-	return peak_bytes >= ctx->thresholds->peak_memory_bytes &&
-	       p->rss_peak_bytes != PROFILE_ABSENT &&
-	       peak_bytes >= ctx->thresholds->peak_memory_share * (double)p->rss_peak_bytes;
-}
-
-static void add_places(struct text *text, const struct rules_ctx *ctx,
-		       const struct profile_memory *memory)
-{
-	for (size_t i = 0; i < memory->hotspots_count && i < PEAK_PLACES; i++) {
-		const struct profile_hotspot *hotspot = &memory->hotspots[i];
-
-		if (hotspot->live_at_peak_bytes == PROFILE_ABSENT || !hotspot->live_at_peak_bytes)
-			break;
-		text_add(text, i ? ", " : ": ");
-		add_percent(text, (double)hotspot->live_at_peak_bytes / (double)memory->peak_bytes);
-		text_add(text, " from ");
-		location_hotspot(text, ctx->profile, memory, hotspot);
-	}
-}
-
 static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
+	const struct thresholds *t = ctx->thresholds;
 	double host_bytes = (double)((uint64_t)ctx->profile->memory_mib << 20);
+	double peak_bytes = (double)memory->peak_bytes;
 	bool tight = host_bytes > 0 && ctx->process->rss_peak_bytes != PROFILE_ABSENT &&
 		     memory->domain != PERFX_DOMAIN_GPU &&
 		     (double)ctx->process->rss_peak_bytes >=
 			     ctx->thresholds->peak_memory_medium * host_bytes;
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
 
-	if (!is_large_peak(ctx, memory))
+	/* what the program calls its own is not reported as a part of anything */
+	if (memory->peak_bytes == PROFILE_ABSENT || memory->domain == PERFX_DOMAIN_USER ||
+	    memory_is_reserved(ctx->process, memory) ||
+	    (memory->domain == PERFX_DOMAIN_GPU && peak_bytes < t->peak_memory_gpu_bytes) ||
+	    (memory->domain != PERFX_DOMAIN_GPU &&
+	     (peak_bytes < t->peak_memory_bytes || ctx->process->rss_peak_bytes == PROFILE_ABSENT ||
+	      peak_bytes < t->peak_memory_share * (double)ctx->process->rss_peak_bytes)))
 		return;
 	text_printf(&note.subject, "%s of ", memory_words(memory));
 	add_process_name(&note.subject, ctx->process);
@@ -291,7 +241,15 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 	if (memory->domain != PERFX_DOMAIN_GPU)
 		text_printf(&note.evidence, " (peak RSS %s)",
 			    as_bytes(ctx->process->rss_peak_bytes));
-	add_places(&note.evidence, ctx, memory);
+	for (size_t i = 0; i < memory->hotspots_count && i < PEAK_PLACES; i++) {
+		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+
+		if (hotspot->live_at_peak_bytes == PROFILE_ABSENT || !hotspot->live_at_peak_bytes)
+			break;
+		text_printf(&note.evidence, "%s%s from ", i ? ", " : ": ",
+			    as_percent((double)hotspot->live_at_peak_bytes / peak_bytes));
+		location_hotspot(&note.evidence, ctx->profile, memory, hotspot);
+	}
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		text_printf(&note.threshold, "a peak of at least %g GiB",
 			    ctx->thresholds->peak_memory_gpu_bytes / (1 << 30));
@@ -336,23 +294,13 @@ static void add_growth(struct text *text, const struct line *line, enum rss_part
 		    as_bytes(u64_of(line->late)), line->straightness, line->points_count);
 }
 
-static void add_growth_threshold(struct text *text, const struct thresholds *thresholds)
-{
-	text_printf(text,
-		    "growth of at least %g MiB, R² of at least %g, the second half at least %g %% "
-		    "of the first one, each eighth at least %g %% of an even share",
-		    thresholds->memory_growth_bytes / (1 << 20),
-		    thresholds->memory_growth_straightness, thresholds->memory_growth_halves * 100,
-		    thresholds->memory_growth_part * 100);
-}
-
 /* Blocks of the first half of the recording that live: those of the last step are none. */
 static uint64_t old_bytes_of(const struct profile_memory *memory)
 {
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < memory->hotspots_count; i++)
-		bytes += memory->hotspots[i].old_bytes;
+	FOR_EACH (hotspot, memory->hotspots)
+		bytes += hotspot->old_bytes;
 	return bytes;
 }
 
@@ -363,28 +311,11 @@ static uint64_t old_bytes_of(const struct profile_memory *memory)
  * objects by the MiB, at the line that needs the next of them. */
 #define GROWTH_BLOCKS 5
 
-static bool has_blocks(const struct profile_memory *memory, const struct place *place)
-{
-	uint64_t blocks = 0;
-
-	if (memory->sampled)
-		return place->ns >= GROWTH_BLOCKS * memory->sample_bytes;
-	if (place->frame->language != PERFX_LANGUAGE_PYTHON)
-		return true;
-	FOR_EACH (hotspot, memory->hotspots) {
-		size_t first = location_first(memory, hotspot);
-
-		if (first < hotspot->frames_count &&
-		    frame_is_same_function(hotspot->frames[first], place->frame))
-			blocks += hotspot->live_count;
-	}
-	return blocks >= GROWTH_BLOCKS;
-}
-
 /* "; of the blocks that stay 92.0 % are of keep (leak.c:5), by a sample" */
 static void add_growing_place(struct note *note, const struct profile_memory *memory)
 {
 	struct lines lines = {0};
+	uint64_t blocks = 0;
 	struct place lead;
 
 	FOR_EACH (hotspot, memory->hotspots) {
@@ -394,7 +325,18 @@ static void add_growing_place(struct note *note, const struct profile_memory *me
 			lines_add(&lines, hotspot->frames[first], hotspot->old_bytes);
 	}
 	lead = lines_lead(&lines);
-	if (!lead.frame || !lead.ns || !has_blocks(memory, &lead))
+	if (!lead.frame || !lead.ns)
+		return;
+	FOR_EACH (hotspot, memory->hotspots) {
+		size_t first = location_first(memory, hotspot);
+
+		if (first < hotspot->frames_count &&
+		    frame_is_same_function(hotspot->frames[first], lead.frame))
+			blocks += hotspot->live_count;
+	}
+	if (memory->sampled
+		    ? lead.ns < GROWTH_BLOCKS * memory->sample_bytes
+		    : lead.frame->language == PERFX_LANGUAGE_PYTHON && blocks < GROWTH_BLOCKS)
 		return;
 	note->place = lead.frame;
 	text_printf(&note->evidence, "; of the blocks that stay %s are of ",
@@ -474,6 +416,7 @@ static uint64_t kept_bytes(const struct rules_ctx *ctx, const struct profile_mem
 /* Resident memory grows, and for the most part not by what is traced. Returns whether it is so. */
 static bool untraced_memory(struct rules_ctx *ctx)
 {
+	const struct thresholds *t = ctx->thresholds;
 	const struct profile_memory *memory = traced_memory(ctx);
 	const struct line *line = &ctx->growth->parts[RSS_ANON];
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
@@ -496,10 +439,13 @@ static bool untraced_memory(struct rules_ctx *ctx)
 		    leaks ? " (see the leak)" : "",
 		    as_bytes(u64_of(rate_of(ctx->process, (uint64_t)rest))));
 	growth_headline(&note.headline, ctx, &note, line->per_s, RSS_ANON);
-	add_growth_threshold(&note.threshold, ctx->thresholds);
-	text_printf(&note.threshold, "; at least %g %% and %g MiB of it untraced",
-		    (1 - ctx->thresholds->untraced_memory_explained) * 100,
-		    ctx->thresholds->memory_growth_bytes / (1 << 20));
+	text_printf(&note.threshold,
+		    "growth of at least %g MiB, R² of at least %g, the second half at least %g %% "
+		    "of the first one, each eighth at least %g %% of an even share; at least %g %% "
+		    "and %g MiB of it untraced",
+		    t->memory_growth_bytes / (1 << 20), t->memory_growth_straightness,
+		    t->memory_growth_halves * 100, t->memory_growth_part * 100,
+		    (1 - t->untraced_memory_explained) * 100, t->memory_growth_bytes / (1 << 20));
 	text_add(&note.suggestion,
 		 memory->domain == PERFX_DOMAIN_HOST ? TRY_UNTRACED_HEAP : TRY_UNTRACED_BY_TENSORS);
 	rules_ctx_add(ctx, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
