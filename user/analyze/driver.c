@@ -82,20 +82,6 @@ static bool runs_outside(const struct driver *driver, const struct contexts *con
 	       !sample_is_of_batch(contexts, sample) && !stack_collects_garbage(sample->stack);
 }
 
-/* How long the thread was on a CPU is known exactly: samples divide that. */
-static double part_of_samples(const struct driver *driver, const struct profile_process *process)
-{
-	const struct profile_thread *thread = profile_thread(process, driver->tid);
-	uint64_t sampled_ns = 0;
-
-	FOR_EACH_OF (sample, process->samples)
-		if (sample->tid == driver->tid && sample->state == PERFX_SAMPLE_ON_CPU)
-			sampled_ns += sample->ns;
-	if (!thread || thread->on_cpu_ns == PROFILE_ABSENT || sampled_ns <= thread->on_cpu_ns)
-		return 1;
-	return (double)thread->on_cpu_ns / (double)sampled_ns;
-}
-
 static void find_python(struct driver *driver, const struct contexts *contexts)
 {
 	const struct profile_activities *samples = &contexts->process->samples;
@@ -143,14 +129,6 @@ struct chain {
 	size_t from, to;
 };
 
-static bool chain_has(const struct chain *chain, const struct profile_frame *function)
-{
-	for (size_t i = chain->from; i <= chain->to; i++)
-		if (frame_is_same_function(chain->stack->frames[i], function))
-			return true;
-	return false;
-}
-
 /* Outside of traced calls. */
 struct chain_time {
 	uint64_t ns;	 /* in its outermost function and below */
@@ -165,31 +143,19 @@ static struct chain_time time_of(const struct driver *driver, const struct conte
 	struct chain_time time = {0};
 
 	FOR_EACH_OF (sample, *samples) {
-		size_t python;
+		const struct profile_frame *innermost;
+		bool in_chain = false;
 
 		if (!runs_outside(driver, contexts, sample) ||
 		    !stack_has_function(sample->stack, outermost))
 			continue;
-		python = stack_innermost_python(sample->stack);
+		innermost = sample->stack->frames[stack_innermost_python(sample->stack)];
+		for (size_t i = chain->from; i <= chain->to; i++)
+			in_chain |= frame_is_same_function(chain->stack->frames[i], innermost);
 		time.ns += part_ns(sample, driver->part);
-		if (chain_has(chain, sample->stack->frames[python]))
-			time.own_ns += part_ns(sample, driver->part);
+		time.own_ns += in_chain ? part_ns(sample, driver->part) : 0;
 	}
 	return time;
-}
-
-/* The stack that the hottest function has most often; samples are in the order of their time. */
-static const struct profile_stack *stack_of(const struct driver *driver,
-					    const struct contexts *contexts,
-					    const struct profile_frame *function)
-{
-	const struct profile_activities *samples = &contexts->process->samples;
-
-	for (size_t i = 0; i < samples->count; i++)
-		if (runs_outside(driver, contexts, &samples->list[i]) &&
-		    stack_has_function(samples->list[i].stack, function))
-			return samples->list[i].stack;
-	return NULL;
 }
 
 /* Is what the function runs mostly Python of packages, which the program cannot write in another
@@ -220,6 +186,7 @@ static bool runs_packages(const struct driver *driver, const struct contexts *co
 /* From the hottest function outwards, as long as that is most of it. */
 static void find_own_python(struct driver *driver, const struct contexts *contexts)
 {
+	const struct profile_activities *samples = &contexts->process->samples;
 	const struct profile_frame *lead = driver->own.lead.frame;
 	struct chain chain = {0};
 	unsigned tried = 0;
@@ -231,7 +198,11 @@ static void find_own_python(struct driver *driver, const struct contexts *contex
 		return;
 	driver->own.function = lead;
 	driver->own.ns = driver->own.lead.ns;
-	chain.stack = stack_of(driver, contexts, lead);
+	/* the stack that it has most often: samples are in the order of their time */
+	for (size_t i = 0; i < samples->count && !chain.stack; i++)
+		if (runs_outside(driver, contexts, &samples->list[i]) &&
+		    stack_has_function(samples->list[i].stack, lead))
+			chain.stack = samples->list[i].stack;
 	if (!chain.stack)
 		return;
 	while (!frame_is_same_function(chain.stack->frames[chain.from], lead))
@@ -274,32 +245,13 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 	return err;
 }
 
-/* Where waits were recorded for a part of the time only, the account's samples supply the rest. */
-static void extend_waits(struct driver *driver, const struct profile *profile,
-			 const struct process_account *account,
-			 const uint64_t recorded_ns[ACCOUNT_CLASSES])
-{
-	const struct account *thread = account_of_thread(account, driver->tid);
-
-	if (!thread || profile_waits_are_whole(profile))
-		return;
-	for (size_t k = 0; k < ACCOUNT_CLASSES; k++) {
-		struct driver_wait *wait = &driver->waits[k];
-		double part = (double)thread->ns[k] / (double)recorded_ns[k];
-
-		if (!recorded_ns[k] || part <= 1)
-			continue;
-		wait->ns = (uint64_t)((double)wait->ns * part);
-		wait->most_ns = (uint64_t)((double)wait->most_ns * part);
-		wait->extended = true;
-	}
-}
-
 static void find_waits(struct driver *driver, const struct contexts *contexts,
 		       const struct process_account *account)
 {
 	const struct profile_activities *blocked = &contexts->process->blocked;
+	const struct account *thread = account_of_thread(account, driver->tid);
 	uint64_t recorded_ns[ACCOUNT_CLASSES] = {0};
+	double part;
 
 	FOR_EACH_OF (wait, *blocked) {
 		struct driver_wait *sum;
@@ -331,38 +283,53 @@ static void find_waits(struct driver *driver, const struct contexts *contexts,
 		if (wait->max_ns > sum->max_ns)
 			sum->max_ns = wait->max_ns;
 	}
-	extend_waits(driver, contexts->profile, account, recorded_ns);
-}
+	/* where waits were recorded for a part of the time only, the account's samples supply the
+	 * rest */
+	for (size_t k = 0; k < ACCOUNT_CLASSES; k++) {
+		struct driver_wait *wait = &driver->waits[k];
 
-static void find_running_calls(struct driver_wait *wait, uint32_t tid,
-			       const struct profile_activities *samples)
-{
-	for (size_t i = 0; wait->place && i < samples->count; i++) {
-		const struct profile_activity *sample = &samples->list[i];
-		const struct profile_stack *stack = sample->stack;
-
-		if (sample->tid == tid && sample->state != PERFX_SAMPLE_WAITING && stack &&
-		    stack->frames_count && frame_is_system_call(stack->frames[0]) &&
-		    frame_is_same_function(stack_place(stack), wait->place))
-			wait->running_ns += activity_judged_ns(sample);
+		if (!thread || profile_waits_are_whole(contexts->profile) || !recorded_ns[k] ||
+		    thread->ns[k] <= recorded_ns[k])
+			continue;
+		part = (double)thread->ns[k] / (double)recorded_ns[k];
+		wait->ns = (uint64_t)((double)wait->ns * part);
+		wait->most_ns = (uint64_t)((double)wait->most_ns * part);
+		wait->extended = true;
 	}
 }
 
 int driver_find(struct driver *driver, const struct profile *profile,
 		const struct profile_process *process, const struct process_account *account)
 {
+	const struct profile_thread *thread = profile_thread(process, account->tid);
+	struct driver_wait *disk = &driver->waits[ACCOUNT_DISK];
 	struct contexts contexts;
 	int err = contexts_begin(&contexts, profile, process);
+	uint64_t sampled_ns = 0;
 
 	*driver = (struct driver){.tid = account->tid,
 				  .wall_ns = profile_recorded_ns(profile, process)};
 	driver->judged_ns = driver->wall_ns - process->steps.outside_ns;
-	driver->part = part_of_samples(driver, process);
+	/* how long the thread was on a CPU is known exactly: samples divide that */
+	FOR_EACH_OF (sample, process->samples)
+		if (sample->tid == driver->tid && sample->state == PERFX_SAMPLE_ON_CPU)
+			sampled_ns += sample->ns;
+	driver->part = thread && thread->on_cpu_ns < sampled_ns
+			       ? (double)thread->on_cpu_ns / (double)sampled_ns
+			       : 1;
 	if (!err) {
 		find_python(driver, &contexts);
 		find_own_python(driver, &contexts);
 		find_waits(driver, &contexts, account);
-		find_running_calls(&driver->waits[ACCOUNT_DISK], driver->tid, &process->samples);
+		FOR_EACH_OF (sample, process->samples) {
+			const struct profile_stack *stack = sample->stack;
+
+			if (disk->place && sample->tid == driver->tid &&
+			    sample->state != PERFX_SAMPLE_WAITING && stack && stack->frames_count &&
+			    frame_is_system_call(stack->frames[0]) &&
+			    frame_is_same_function(stack_place(stack), disk->place))
+				disk->running_ns += activity_judged_ns(sample);
+		}
 	}
 	contexts_clear(&contexts);
 	return err;

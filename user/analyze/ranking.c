@@ -50,43 +50,6 @@ static bool is_fed(const struct profile *profile, const struct process_analysis 
 	       (cpu >= thresholds->idle_target_cpu && rate_of(parent, reads) >= READS_PER_S);
 }
 
-/* Do its children do the job? Compilers work for the process that starts them. A process that waits
- * for its children most of the time may have worked before. busiest: among the processes that it
- * started, directly or not; NULL: it started none. */
-static bool is_job_below(const struct profile *profile, const struct process_account *account,
-			 const struct profile_process *process,
-			 const struct profile_process *busiest)
-{
-	uint64_t polling_ns = account->all.ns[ACCOUNT_SPINNING], own_ns = process->cpu_ns;
-
-	if (own_ns == PROFILE_ABSENT || !busiest || is_compiler_of_another(profile, busiest))
-		return false;
-	/* it polls for the GPU, which works for it */
-	if (process->gpu.launches_count)
-		return false;
-	own_ns -= polling_ns < own_ns ? polling_ns : own_ns;
-	return busiest->cpu_ns / (account->joins_children ? 1 : 2) > own_ns;
-}
-
-static enum process_role role_of(const struct profile *profile,
-				 const struct process_analysis *accounts,
-				 const struct profile_process *process,
-				 const struct profile_process *busiest,
-				 const struct thresholds *thresholds)
-{
-	const struct profile_process *parent = profile_parent(profile, process);
-
-	if (process->steps.count)
-		return PROCESS_JOB;
-	if (parent && is_fed(profile, accounts, parent, thresholds))
-		return PROCESS_WORKER;
-	if (is_job_below(profile, &accounts[process - profile->processes].account, process,
-			 busiest) &&
-	    !is_fed(profile, accounts, process, thresholds))
-		return PROCESS_LAUNCHER;
-	return PROCESS_JOB;
-}
-
 int find_roles(struct analysis *analysis, const struct profile *profile,
 	       const struct thresholds *thresholds)
 {
@@ -112,10 +75,30 @@ int find_roles(struct analysis *analysis, const struct profile *profile,
 				*below = process;
 		}
 	}
-	for (size_t i = 0; i < profile->processes_count; i++)
-		analysis->processes[i].role =
-			role_of(profile, analysis->processes, &profile->processes[i], busiest[i],
-				thresholds);
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *process = &profile->processes[i];
+		const struct profile_process *parent = profile_parent(profile, process);
+		struct process_analysis *of = &analysis->processes[i];
+		uint64_t own_ns = process->cpu_ns;
+		bool children_work;
+
+		if (process->steps.count)
+			continue;
+		if (parent && is_fed(profile, analysis->processes, parent, thresholds)) {
+			of->role = PROCESS_WORKER;
+			continue;
+		}
+		/* Do its children do the job? Compilers work for the process that starts them, and
+		 * a process that polls for the GPU computes. A process that waits for its children
+		 * most of the time may have worked before. */
+		own_ns -= min_u64(own_ns, of->account.all.ns[ACCOUNT_SPINNING]);
+		children_work = process->cpu_ns != PROFILE_ABSENT && busiest[i] &&
+				!is_compiler_of_another(profile, busiest[i]) &&
+				!process->gpu.launches_count &&
+				busiest[i]->cpu_ns / (of->account.joins_children ? 1 : 2) > own_ns;
+		if (children_work && !is_fed(profile, analysis->processes, process, thresholds))
+			of->role = PROCESS_LAUNCHER;
+	}
 	free(busiest);
 	return 0;
 }
@@ -167,17 +150,6 @@ static const struct symptom {
 	{"TinyCalls", (const char *const[]){"TinyOperators", NULL}, 0},
 	{"UnreadCompute", (const char *const[]){"Recompilation", NULL}, 0},
 };
-
-static bool is_symptom(const struct rules_ctx *ctx, const struct finding *finding)
-{
-	for (size_t i = 0; i < sizeof(symptoms) / sizeof(symptoms[0]); i++)
-		FOR_EACH (cause, ctx->findings)
-			if (!strcmp(symptoms[i].kind, finding->kind) &&
-			    cause->share >= symptoms[i].least &&
-			    text_is_one_of(cause->kind, symptoms[i].causes))
-				return true;
-	return false;
-}
 
 bool finding_is_asked(const struct finding *finding)
 {
@@ -244,22 +216,6 @@ static bool is_repeated(const struct finding *a, const struct finding *b)
 	       b->gain_ns >= a->gain_ns / 2;
 }
 
-/* Drops the second of each such pair, in ranked order, so that the best of all stays. */
-static void drop_repeated(struct rules_ctx *ctx)
-{
-	for (size_t i = 0; i < ctx->findings_count; i++) {
-		for (size_t j = ctx->findings_count; j-- > 0;) {
-			struct finding *a = &ctx->findings[i], *b = &ctx->findings[j];
-
-			if (i == j || !is_repeated(a, b) ||
-			    (is_repeated(b, a) && by_rank(a, b) <= 0))
-				continue;
-			drop(ctx, i--);
-			break;
-		}
-	}
-}
-
 /* Calls without a record are in sums; what was lost of memory is in the bounds of its numbers. */
 bool rules_evidence_lost(const struct profile *profile)
 {
@@ -274,66 +230,27 @@ bool rules_evidence_lost(const struct profile *profile)
 	return false;
 }
 
-/* Findings about the capture itself are certain. */
-static void lower_all(struct rules_ctx *ctx)
-{
-	for (size_t i = ctx->findings_count; i-- > 0;) {
-		struct finding *finding = &ctx->findings[i];
-
-		if (finding->bottleneck == BOTTLENECK_NONE)
-			continue;
-		if (finding->severity == FINDING_LOW)
-			drop(ctx, i);
-		else
-			finding->severity++;
-	}
-}
-
-/* Is it about what a glob says: by its subject, or a part of its place? */
-static bool is_about(const struct finding *finding, const char *glob)
-{
-	const struct finding_place *place = &finding->place;
-	struct text subject = {0};
-	bool about;
-
-	escape_unmarked(&subject, finding->subject);
-	about = glob_matches(glob, text_peek(&subject)) ||
-		(place->function &&
-		 (glob_matches(glob, place->function) || glob_matches(glob, place->file)));
-	text_clear(&subject);
-	return about;
-}
-
 /* A finding of the user's own rules stays: `silence *` does not apply to it. */
 static bool is_silenced(const struct rule_set *rules, const struct finding *finding)
 {
-	if (!finding_kind_named(finding->kind))
-		return false;
+	const struct finding_place *place = &finding->place;
+	struct text subject = {0};
+	bool silenced = false;
+
+	escape_unmarked(&subject, finding->subject);
 	FOR_EACH (silence, rules->silences)
-		if (glob_matches(silence->kind, finding->kind) &&
-		    (!silence->of || is_about(finding, silence->of)))
-			return true;
-	return false;
+		silenced |= glob_matches(silence->kind, finding->kind) &&
+			    (!silence->of || glob_matches(silence->of, text_peek(&subject)) ||
+			     (place->function && (glob_matches(silence->of, place->function) ||
+						  glob_matches(silence->of, place->file))));
+	text_clear(&subject);
+	return silenced && finding_kind_named(finding->kind);
 }
 
 bool finding_is_growth(const struct finding *finding)
 {
 	return finding->severity <= FINDING_MEDIUM &&
 	       (!strcmp(finding->kind, "MemoryGrowth") || !strcmp(finding->kind, "UntracedMemory"));
-}
-
-/* A program without steps that sleeps, such as a server or a poller, keeps a pace: its leak is
- * news, and its sleep is not. */
-static void lower_pace(struct rules_ctx *ctx)
-{
-	bool leaks = false;
-
-	FOR_EACH (finding, ctx->findings)
-		leaks |= finding_is_growth(finding) ||
-			 (finding->severity <= FINDING_MEDIUM && !strcmp(finding->kind, LEAK_KIND));
-	FOR_EACH (finding, ctx->findings)
-		if (leaks && !ctx->process->steps.count && !strcmp(finding->kind, "SleepWait"))
-			finding->severity = FINDING_LOW;
 }
 
 /* Time of the host, which a GPU may use. */
@@ -361,36 +278,65 @@ static const bool is_of_host[BOTTLENECKS] = {
 /* Utilization by the driver's samples may be wrong by this. */
 #define GPU_TOLERANCE 0.05
 
-/* A program whose GPU is busy waits for it in one call or another: if only every 20th step reads
- * the loss, that step takes long. Only the time in which the GPU has no work can be saved. */
-static void drop_time_of_busy_gpu(struct rules_ctx *ctx)
-{
-	double idle = 1 - gpu_busy_share(ctx->process) + GPU_TOLERANCE;
-
-	if (!gpu_is_limit(ctx->process, ctx->thresholds))
-		return;
-	for (size_t i = ctx->findings_count; i-- > 0;)
-		if (is_of_host[ctx->findings[i].bottleneck] && ctx->findings[i].share > idle)
-			drop(ctx, i);
-}
-
 /* Silences last: a finding that a silenced one has replaced stays away with it. */
 void rules_rank(struct rules_ctx *ctx)
 {
-	lower_pace(ctx);
-	drop_time_of_busy_gpu(ctx);
+	double idle = 1 - gpu_busy_share(ctx->process) + GPU_TOLERANCE;
+	bool leaks = false;
+
+	/* A program without steps that sleeps, such as a server or a poller, keeps a pace: its leak
+	 * is news, and its sleep is not. */
+	FOR_EACH (finding, ctx->findings)
+		leaks |= finding_is_growth(finding) ||
+			 (finding->severity <= FINDING_MEDIUM && !strcmp(finding->kind, LEAK_KIND));
+	FOR_EACH (finding, ctx->findings)
+		if (leaks && !ctx->process->steps.count && !strcmp(finding->kind, "SleepWait"))
+			finding->severity = FINDING_LOW;
+	/* A program whose GPU is busy waits for it in one call or another: if only every 20th step
+	 * reads the loss, that step takes long. Only the time in which the GPU has no work can be
+	 * saved. */
 	for (size_t i = ctx->findings_count; i-- > 0;)
-		if (is_symptom(ctx, &ctx->findings[i]))
+		if (is_of_host[ctx->findings[i].bottleneck] && ctx->findings[i].share > idle &&
+		    gpu_is_limit(ctx->process, ctx->thresholds))
 			drop(ctx, i);
-	drop_repeated(ctx);
+	for (size_t i = ctx->findings_count; i-- > 0;) {
+		bool is_symptom = false;
+
+		for (size_t k = 0; k < sizeof(symptoms) / sizeof(symptoms[0]); k++)
+			FOR_EACH (cause, ctx->findings)
+				is_symptom |= !strcmp(symptoms[k].kind, ctx->findings[i].kind) &&
+					      cause->share >= symptoms[k].least &&
+					      text_is_one_of(cause->kind, symptoms[k].causes);
+		if (is_symptom)
+			drop(ctx, i);
+	}
+	/* of each pair the second goes, in ranked order, so that the best of all stays */
+	for (size_t i = 0; i < ctx->findings_count; i++) {
+		for (size_t j = ctx->findings_count; j-- > 0;) {
+			struct finding *a = &ctx->findings[i], *b = &ctx->findings[j];
+
+			if (i == j || !is_repeated(a, b) ||
+			    (is_repeated(b, a) && by_rank(a, b) <= 0))
+				continue;
+			drop(ctx, i--);
+			break;
+		}
+	}
 	for (size_t i = ctx->findings_count; i-- > 0;) {
 		if (!is_silenced(ctx->rules, &ctx->findings[i]))
 			continue;
 		drop(ctx, i);
 		ctx->silenced_count++;
 	}
-	if (ctx->evidence_lost)
-		lower_all(ctx);
+	/* findings about the capture itself are certain */
+	for (size_t i = ctx->findings_count; i-- > 0 && ctx->evidence_lost;) {
+		struct finding *finding = &ctx->findings[i];
+
+		if (finding->bottleneck != BOTTLENECK_NONE && finding->severity == FINDING_LOW)
+			drop(ctx, i);
+		else if (finding->bottleneck != BOTTLENECK_NONE)
+			finding->severity++;
+	}
 	if (ctx->findings_count)
 		qsort(ctx->findings, ctx->findings_count, sizeof(*ctx->findings), by_rank);
 }
