@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/gpu_agents.h"
+#include "session/recording.h"
 
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "gpu/agents.h"
 #include "inject/inject.h"
 #include "perfx_agent.h"
 #include "proc/maps.h"

@@ -13,7 +13,6 @@
 #include "decode/names.h"
 #include "proc/process.h"
 #include "session/follow.h"
-#include "session/gpu_agents.h"
 #include "session/observation.h"
 #include "session/process_table.h"
 #include "session/progress.h"

@@ -11,10 +11,10 @@
 #include "base/message.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
+#include "gpu/agents.h"
 #include "peaks/peaks.h"
 #include "proc/process.h"
 #include "session/follow.h"
-#include "session/gpu_agents.h"
 
 #include <errno.h>
 #include <stdlib.h>
