@@ -83,11 +83,10 @@ static int match_plan(struct probes *probes)
 {
 	const struct plan *plan = probes->plan;
 	int err = grow_array(&probes->placed, &probes->placed_capacity, plan->functions_count,
-			     sizeof(*probes->placed));
+			     sizeof(*probes->placed))
+			  ?: grow_array(&probes->attachments, &probes->attachments_capacity,
+					plan->modules_count, sizeof(*probes->attachments));
 
-	if (!err)
-		err = grow_array(&probes->attachments, &probes->attachments_capacity,
-				 plan->modules_count, sizeof(*probes->attachments));
 	for (size_t i = probes->placed_count; !err && i < plan->functions_count; i++)
 		placed_begin(&probes->placed[probes->placed_count++], plan, &plan->functions[i]);
 	return err;

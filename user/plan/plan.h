@@ -92,7 +92,7 @@ enum plan_role {
 	PLAN_USDT,	  /* annotates, or was asked for; places of one probe have one name */
 };
 
-/* Functions that need the same of the kernel; bits. */
+/* Functions that need the same BPF programs; bits. */
 enum plan_kind {
 	PLAN_KIND_CALLS = 1,
 	PLAN_KIND_CALL_RETURNS = 2, /* may be timed by return probes */
@@ -112,7 +112,7 @@ struct plan_function {
 	enum perfx_return ret;	 /* how it may be timed in any process; see plan_return */
 	const char *ret_why;	 /* static: why it is timed this way */
 	bool return_if_c;	 /* by return probe, as long as nothing unwinds (plan.c_alone) */
-	bool by_default;	 /* not asked for: when it is expensive it may be given up again */
+	bool by_default;	 /* not asked for: may be dropped when it is too expensive */
 	uint32_t cost_program;	 /* index into plan.cost_programs; 0: none */
 	const char *cost_origin; /* where it is written; borrowed from options.cost_model */
 	const char *cost_why;	 /* static: why it has none, though its work is known; or NULL */
@@ -147,7 +147,7 @@ static inline bool plan_is_annotation(const struct plan_function *function)
 	return function->role == PLAN_ANNOTATION || function->role == PLAN_USDT;
 }
 
-/* Ends ranges of PyTorch's that other functions have ended already, but for a few. */
+/* Does the function end ranges of PyTorch, of which other functions have ended nearly all? */
 static inline bool plan_ends_again(const struct plan_function *function)
 {
 	return plan_is_annotation(function) && function->source == PERFX_SOURCE_TORCH &&
@@ -185,8 +185,8 @@ struct plan_module {
 	char *path, *base, *soname, *build_id;
 	int fd;		     /* kept while it has functions; -1 otherwise */
 	bool is_ml;	     /* an ML library, or annotated: -a traces its processes */
-	bool exports_malloc; /* others may call it */
-	bool defines_malloc; /* for itself at least */
+	bool exports_malloc; /* other modules may call it */
+	bool defines_malloc; /* exported or not */
 	size_t functions_first, functions_count; /* in plan.functions */
 	struct plan_file_state {
 		uint64_t size_bytes;
@@ -194,8 +194,8 @@ struct plan_module {
 		bool linked;
 		bool overlay; /* it is seen through an overlay, as roots of containers are */
 	} state;	      /* of the file when it was planned */
-	bool overwritten;     /* it is another file now, though in the same place */
-	bool successor;	      /* of one that has been */
+	bool overwritten;     /* its content has been replaced since */
+	bool successor;	      /* it is the new content of an overwritten module */
 };
 
 static inline struct module_names plan_module_names(const struct plan_module *module)
@@ -240,7 +240,7 @@ struct plan {
 	struct skipped_list skipped;
 	/* per pattern: did it see a module of its name, did it match a function */
 	bool *pattern_saw_module, *pattern_matched;
-	struct prefixes interest; /* what mangled names begin with that are known by name */
+	struct prefixes interest; /* of the mangled names that are known */
 	uint64_t tool_id;	  /* of this program's own build; 0: not known */
 };
 
@@ -250,8 +250,8 @@ static inline bool plan_knows_work(const struct plan *plan, uint32_t cost_progra
 	return cost_program && !(plan->cost_programs[cost_program].flags & PERFX_COST_F_NOTES);
 }
 
-/* Do FLOPs rest on a function's calls? Its program counts them, or notes what another one reads (a
- * matrix's shape); programs that only describe launches and copies count none. */
+/* Do FLOPs depend on a function's calls? Its program counts FLOPs, or keeps an operand (a matrix's
+ * shape) for one that does. Programs that only describe launches and copies count none. */
 bool plan_flops_rest_on(const struct plan *plan, uint32_t cost_program);
 
 /* NULL with errno. options is copied, the patterns it points to are borrowed. */
@@ -259,13 +259,13 @@ struct plan *plan__new(const struct plan_options *options);
 void plan__free(struct plan *plan);
 
 /*
- * Reads which files a process maps now; plans those not seen before. Returns how many of its
- * modules have functions and in *modules their indices (malloc'd), or -errno:
+ * Reads which files a process maps, and plans the new ones. Returns how many of its modules have
+ * functions, in *modules their indices (malloc'd), or -errno:
  *   -ESRCH, -EACCES  the process;  -E2BIG  more functions than functions_max
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
 
-/* Plans a file that no process maps now, as if one did. inode: of the expected file, 0: any.
+/* Plans a file that no process needs to map. inode: of the expected file, 0: any.
  * Returns the index of its module, -ENOENT, -ENOMEM or -E2BIG. */
 ssize_t plan__add_file(struct plan *plan, const char *path, uint64_t inode);
 
@@ -283,20 +283,20 @@ bool plan_annotation_begins(const struct perfx_annotation *annotation);
 /* How a function is timed, by the processes seen so far. */
 enum perfx_return plan_return(const struct plan *plan, const struct plan_function *function);
 
-/* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
- * -1), and in *why the reason (malloc'd; NULL: out of memory): its file cannot be read or has no
- * symbols, or there is no such function, with the nearest names. Looks at the process again. */
+/* The index of a pattern that matches nothing though its module is mapped, or -1. *why gets the
+ * reason (malloc'd; NULL: out of memory): the file cannot be read or has no symbols, or it has no
+ * such function, with similar names. Reads the process's mappings again. */
 int plan__unmatched(struct plan *plan, pid_t pid, char **why);
 
 /*
- * The file whose malloc a process calls: the first in the order in which names are looked up. A
- * program that defines malloc without exporting it keeps that to itself: *own is then its module,
- * otherwise -1. *guessed: the order could not be read; the executable first, the C library last.
- * -ENOENT: no known one; -errno. After plan__scan of the process.
+ * The module whose malloc a process calls: the first in the dynamic linker's search order. If the
+ * program defines malloc without exporting it, only the program calls that one: *own is then its
+ * module, otherwise -1. *guessed: the order could not be read; then the executable comes first, the
+ * C library last. -ENOENT: no known one; -errno. To be called after plan__scan of the process.
  */
 ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *guessed);
 
-/* Patterns whose module has not been seen yet. */
+/* Has no process mapped the pattern's module yet? */
 bool plan__waits(const struct plan *plan, size_t pattern);
 
 #endif

@@ -34,7 +34,7 @@ static int check_sharing(struct follow *follow, struct attach_batch *batch, size
 	return LIST_ADD(batch->files, (struct sharing){.module = module});
 }
 
-/* Takes the modules over. */
+/* Takes ownership of the job's modules. */
 static int add_job(struct follow *follow, struct attach_batch *batch, const struct attach_job *job)
 {
 	int err = LIST_ADD(batch->jobs, *job);
@@ -117,7 +117,7 @@ void follow_release_if_ended(struct follow *follow, pid_t pid, uint32_t born)
 		probes__release(follow->recording->probes, born);
 }
 
-/* Finds the files that are attached for the parent: it comes before its child in a batch. */
+/* Finds the files that are attached for the parent, which comes before its child in a batch. */
 static void find_inherited(const struct follow *follow, struct attach_job *job)
 {
 	struct recording *recording = follow->recording;
@@ -201,7 +201,6 @@ void attach_batch_open(struct follow *follow, struct attach_batch *batch)
 	 * for its parent */
 	attach_jobs(follow, batch, true);
 	attach_jobs(follow, batch, false);
-	/* from this moment on */
 	probes__open(follow->recording->probes);
 	FOR_EACH (job, batch->jobs) {
 		if (!job->parent)
@@ -214,14 +213,12 @@ void attach_batch_open(struct follow *follow, struct attach_batch *batch)
 
 void early_files_add(struct early_files *early, const struct new_mapping *mapping)
 {
+	const struct mapping *file = &mapping->mapping;
+
 	if (early->files_count == EARLY_MAX || GROW_BY_ONE(early->files))
 		return;
-	early->files[early->files_count++] =
-		(struct early_file){.pid = mapping->pid,
-				    .dev_major = mapping->mapping.dev_major,
-				    .dev_minor = mapping->mapping.dev_minor,
-				    .inode = mapping->mapping.inode,
-				    .path = strdup(mapping->mapping.path)};
+	early->files[early->files_count++] = (struct early_file){
+		mapping->pid, file->dev_major, file->dev_minor, file->inode, strdup(file->path)};
 }
 
 static ssize_t planned_module(const struct plan *plan, const struct early_file *file)

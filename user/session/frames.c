@@ -295,7 +295,7 @@ int frames__mapped(struct frames *frames, uint32_t process, const struct new_map
 	return 0;
 }
 
-/* Where its perf map would be, as long as the process is there to be asked. */
+/* Notes where the process's perf map would be, while the process still exists. */
 static void note_owner(struct frames *frames, struct space *space, pid_t pid)
 {
 	gid_t group;
@@ -577,8 +577,8 @@ uint64_t frames__stack_time_ns(const struct perfx_stack *stack)
 	return stack->frames_count < room ? addresses[stack->frames_count] : clock_monotonic_ns();
 }
 
-/* The programs' record: behind the frames the time, then the code objects of the Python ones, as
- * many as had room. */
+/* In the BPF programs' record the frames are followed by the time, then by the code objects of the
+ * Python frames, as many as had room. */
 int frames__stack(struct frames *frames, struct perfx_stack *stack)
 {
 	uint64_t *addresses = (uint64_t *)((char *)stack + stack->hdr.fixed);
@@ -749,7 +749,7 @@ static int symbolize_batch(struct batch *batch)
 	return err;
 }
 
-/* Calls in what is no ELF file: of each process by its perf map. */
+/* Names calls in generated code, which has no ELF file, by the perf map of each process. */
 static void emit_generated(struct frames *frames, struct call **calls, size_t count,
 			   const char *module)
 {

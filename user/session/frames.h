@@ -50,28 +50,27 @@ void frames__free(struct frames *frames);
 /* Reads the mappings of a process: at the start, after exec, and when an executable mapping is
  * new. `process` is its index. 0 or -errno; -ESRCH: it is gone. */
 int frames__map(struct frames *frames, uint32_t process, pid_t pid);
-/* A process has mapped code: what lay at its addresses before lies there no more. In order of time,
- * and before the stacks that may show it. 0 or -ENOMEM. */
+/* A process has mapped code, which replaces the code at these addresses. To be called in order of
+ * time, before the stacks that may show it. 0 or -ENOMEM. */
 int frames__mapped(struct frames *frames, uint32_t process, const struct new_mapping *mapping);
-/* A child begins with what its parent maps. Not needed to be followed by a look at it. */
+/* A child begins with its parent's mappings; frames__map need not read them. */
 int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t parent);
 
-/* A process that has ended: nothing is asked of it any more. */
+/* Forgets a process that has ended. */
 void frames__forget(struct frames *frames, uint32_t process);
 
-/* Remembers the addresses of a STACK record, in the order in which stacks and the calls above come
- * about, and makes it what the sink gets: what the kernel side says of code objects behind the
- * frames is taken off, and frames whose address means something else by now are changed. 0 or
- * -ENOMEM. */
+/* Remembers the addresses of a STACK record and prepares it for the sink: removes the time and the
+ * code objects that the kernel side appended to the frames, and renumbers addresses at which other
+ * code lay before. To be called in order of time, like the functions above. 0 or -ENOMEM. */
 int frames__stack(struct frames *frames, struct perfx_stack *stack);
-/* When a STACK record of the programs was made, of which frames__stack takes that off. */
+/* When the BPF programs made a STACK record. Only before frames__stack, which removes the time. */
 uint64_t frames__stack_time_ns(const struct perfx_stack *stack);
-/* A record of time_ns names a stack, which may be older: where other code lies at its addresses
- * now, *stack becomes a stack that says so; 0: it is not known. */
+/* A record of time_ns names a stack, which may be older. If other code lies at the stack's
+ * addresses by then, *stack becomes the id of a stack with that code; 0: the code is not known. */
 void frames__name_stack(struct frames *frames, uint32_t process, uint32_t *stack, uint64_t time_ns);
-/* No further record names an older stack. */
+/* Forgets the stacks: no further record names one. */
 void frames__forget_stacks(struct frames *frames);
-/* The same of the Python frame that a CONTEXT record names. */
+/* Names the Python frame of a CONTEXT record, as python_frames__add. 0 or -ENOMEM. */
 int frames__caller(struct frames *frames, struct perfx_context *context);
 
 /* A file that processes map, and an offset in it. */
@@ -80,7 +79,7 @@ struct code_place {
 	uint64_t offset;
 };
 
-/* Which file's code is at an address, or was before it went. False: none is known. */
+/* Finds the file whose code is at an address, or was last. False: none is known. */
 bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
 		    struct code_place *place);
 /* The path of a place's file, borrowed, and its image, which the caller frees. NULL: it cannot be
@@ -88,8 +87,8 @@ bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
 const char *frames__path(const struct frames *frames, uint32_t file);
 struct image *frames__image(const struct frames *frames, uint32_t file);
 
-/* Sends a FRAME record for each function at each address of each process that has come since the
- * last time. 0 or -ENOMEM: then some are missing. */
+/* Sends a FRAME record for each function at each address that is new since the last call. 0 or
+ * -ENOMEM: then some are missing. */
 int frames__emit(struct frames *frames);
 
 /*
@@ -113,20 +112,20 @@ void python_frames__free(struct python_frames *python);
 /* Searches a process's mappings for an interpreter, unless it is known already. */
 void python_frames__map(struct python_frames *python, uint32_t process, pid_t pid,
 			const struct maps *maps);
-/* A child has its parent's. */
+/* A child has its parent's interpreter. */
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent);
 /* Searches again for interpreters that had not started. */
 void python_frames__tick(struct python_frames *python, uint64_t now_ns);
-/* A process that has ended. */
+/* Forgets a process that has ended. */
 void python_frames__forget(struct python_frames *python, uint32_t process);
 
 /* Names a frame (PERFX_FRAME_PYTHON) that a record has shown, and changes it where its address had
- * another code object before. identity: of its code object then; NULL: it is not known, and taken
- * to be what it is now. 0 or -ENOMEM. */
+ * another code object before. identity: of the code object at that time; NULL: not known, then
+ * today's counts. 0 or -ENOMEM. */
 int python_frames__add(struct python_frames *python, uint32_t process, uint64_t *frame,
 		       const uint32_t *identity);
-/* Sends a FRAME record for each frame that has come since the last time, and a PYTHON record for
- * each process that has Python. */
+/* Sends a FRAME record for each frame that is new since the last call, and a PYTHON record for each
+ * process that has Python. */
 void python_frames__emit(struct python_frames *python);
 
 #endif
