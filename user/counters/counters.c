@@ -9,6 +9,7 @@
  */
 #include "counters/counters.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static const struct generic {
@@ -67,26 +67,6 @@ static struct counter_event *add_event(struct counters *counters, uint32_t type,
 	return event;
 }
 
-/* One event for 256 bits of f32 and 512 bits of f64, which weigh the same. */
-static bool merge(struct counters *counters, const struct flops_event *found)
-{
-	for (size_t i = 0; i < counters->events_count; i++) {
-		struct counter_event *event = &counters->events[i];
-
-		if (event->type != PERF_TYPE_RAW || event->weight != found->weight)
-			continue;
-		event->config |= found->config;
-		return true;
-	}
-	return false;
-}
-
-static bool applies(const struct flops_event *event, const struct counters_cpu *cpu)
-{
-	return event->vendor == cpu->vendor && cpu->family >= event->family_min &&
-	       cpu->family <= event->family_max && (!event->avx512 || cpu->has_avx512);
-}
-
 /* No PMU's type: where the processor has no event for them, it is found missing when it is tried.
  */
 #define TYPE_NONE UINT32_MAX
@@ -97,10 +77,19 @@ static void add_flops(struct counters *counters, const struct counters_cpu *cpu)
 
 	counters->list[counters->count++] = (struct counter){"flops", "operations", true};
 	for (size_t i = 0; i < sizeof(flops_events) / sizeof(flops_events[0]); i++) {
-		if (!applies(&flops_events[i], cpu) || merge(counters, &flops_events[i]))
+		const struct flops_event *found = &flops_events[i];
+		size_t at = before;
+
+		if (found->vendor != cpu->vendor || cpu->family < found->family_min ||
+		    cpu->family > found->family_max || (found->avx512 && !cpu->has_avx512))
 			continue;
-		add_event(counters, PERF_TYPE_RAW, flops_events[i].config)->weight =
-			flops_events[i].weight;
+		/* one event for 256 bits of f32 and 512 bits of f64, which weigh the same */
+		while (at < counters->events_count && counters->events[at].weight != found->weight)
+			at++;
+		if (at < counters->events_count)
+			counters->events[at].config |= found->config;
+		else
+			add_event(counters, PERF_TYPE_RAW, found->config)->weight = found->weight;
 	}
 	if (counters->events_count == before)
 		add_event(counters, TYPE_NONE, 0);
@@ -185,50 +174,6 @@ int counter_event_open(const struct counter_event *event, pid_t tid)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static void close_all(const int *fds, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		close(fds[i]);
-}
-
-/* 0 or -errno of the first that does not open, at *failed. */
-static int open_all(const struct counters *counters, int *fds, size_t *failed)
-{
-	for (size_t i = 0; i < counters->events_count; i++) {
-		fds[i] = counter_event_open(&counters->events[i], 0);
-		if (fds[i] < 0) {
-			int err = fds[i];
-
-			*failed = i;
-			close_all(fds, i);
-			return err;
-		}
-	}
-	return 0;
-}
-
-/* Do all of them count at a time? */
-static bool all_run(const int *fds, size_t count)
-{
-	uint64_t value[3]; /* count, ns enabled, ns running */
-
-	for (size_t i = 0; i < count; i++)
-		if (read(fds[i], value, sizeof(value)) == sizeof(value) && value[2] < value[1])
-			return false;
-	return true;
-}
-
-static void work_a_while(void)
-{
-	struct timespec from, now;
-
-	/* so that the clock's tick, which hands counters on, has come a few times */
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-	do
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < 12000000);
-}
-
 /* Drops a counter and adds its name to `names`. */
 static void leave_out(struct counters *counters, uint32_t which, char *names, size_t size)
 {
@@ -248,14 +193,6 @@ static void leave_out(struct counters *counters, uint32_t which, char *names, si
 	counters->count--;
 	for (size_t i = which; i < counters->count; i++)
 		counters->list[i] = counters->list[i + 1];
-}
-
-static bool has_hardware(const struct counters *counters)
-{
-	for (size_t i = 0; i < counters->events_count; i++)
-		if (counters->events[i].type != PERF_TYPE_SOFTWARE)
-			return true;
-	return false;
 }
 
 const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buffer, size_t size)
@@ -279,26 +216,42 @@ const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buff
 	return buffer;
 }
 
-/* 0: all of them count. Otherwise one has been left out, and why. */
+/* CPU time for which counters are tried: the clock's tick, which hands counters on, comes a few
+ * times. */
+#define TRY_NS 12000000u
+
+/* 0: all of them count at a time. Otherwise one has been left out, and why. */
 static int try_once(struct counters *counters, char *names, size_t size)
 {
-	int fds[PERFX_PERF_EVENTS], err;
-	size_t failed;
-	bool all;
+	uint64_t value[3], from_ns; /* count, ns enabled, ns running */
+	bool has_hardware = false;
+	int fds[PERFX_PERF_EVENTS], err = 0;
+	uint32_t which = (uint32_t)counters->count - 1;
+	size_t opened = 0;
 
-	err = open_all(counters, fds, &failed);
-	if (err) {
-		leave_out(counters, counters->events[failed].counter, names, size);
-		return err;
+	for (; opened < counters->events_count; opened++) {
+		const struct counter_event *event = &counters->events[opened];
+
+		fds[opened] = counter_event_open(event, 0);
+		has_hardware |= event->type != PERF_TYPE_SOFTWARE;
+		if (fds[opened] >= 0)
+			continue;
+		err = fds[opened];
+		which = event->counter;
+		break;
 	}
-	if (has_hardware(counters))
-		work_a_while();
-	all = all_run(fds, counters->events_count);
-	close_all(fds, counters->events_count);
-	if (all)
-		return 0;
-	leave_out(counters, (uint32_t)counters->count - 1, names, size);
-	return -EBUSY;
+	from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	while (!err && has_hardware && clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns < TRY_NS)
+		;
+	for (size_t i = 0; i < opened; i++) {
+		if (!err && read(fds[i], value, sizeof(value)) == sizeof(value) &&
+		    value[2] < value[1])
+			err = -EBUSY;
+		close(fds[i]);
+	}
+	if (err)
+		leave_out(counters, which, names, size);
+	return err;
 }
 
 void counters_try(const struct counters_cpu *cpu, struct counters *counters, char *why,
@@ -331,29 +284,6 @@ void counters_try(const struct counters_cpu *cpu, struct counters *counters, cha
 /* The performance monitoring unit, as the kernel reports it. */
 #define PMUS "/sys/bus/event_source/devices/"
 
-static bool exists_any(const char *pattern)
-{
-	glob_t found;
-	bool any = !glob(pattern, 0, NULL, &found) && found.gl_pathc;
-
-	globfree(&found);
-	return any;
-}
-
-static int read_paranoid(void)
-{
-	FILE *file = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
-	char line[32];
-	int value = -1;
-
-	if (!file)
-		return value;
-	if (fgets(line, sizeof(line), file))
-		value = (int)strtol(line, NULL, 10);
-	fclose(file);
-	return value;
-}
-
 static bool has_flag(const char *line, const char *flag)
 {
 	size_t length = strlen(flag);
@@ -385,15 +315,25 @@ static void parse_line(struct counters_cpu *cpu, const char *line)
 
 void counters_cpu_read(struct counters_cpu *cpu)
 {
-	FILE *file = fopen("/proc/cpuinfo", "re");
+	FILE *file = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	glob_t arm = {0};
 	char *line = NULL;
 	size_t size = 0;
 
-	*cpu = (struct counters_cpu){.paranoid = read_paranoid()};
+	*cpu = (struct counters_cpu){.paranoid = -1};
+	if (file && getline(&line, &size, file) > 0)
+		cpu->paranoid = (int)strtol(line, NULL, 10);
+	if (file)
+		fclose(file);
 	cpu->is_hybrid = !access(PMUS "cpu_atom", F_OK);
-	cpu->has_pmu = !access(PMUS "cpu", F_OK) || cpu->is_hybrid || exists_any(PMUS "armv*");
-	if (!file)
+	cpu->has_pmu = !access(PMUS "cpu", F_OK) || cpu->is_hybrid ||
+		       (!glob(PMUS "armv*", 0, NULL, &arm) && arm.gl_pathc);
+	globfree(&arm);
+	file = fopen("/proc/cpuinfo", "re");
+	if (!file) {
+		free(line);
 		return;
+	}
 	/* the first processor's */
 	while (getline(&line, &size, file) > 0 && *line != '\n')
 		parse_line(cpu, line);
