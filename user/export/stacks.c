@@ -130,15 +130,6 @@ static int fold_blocks(struct folded *folded, const struct profile_process *proc
 	return folded->err;
 }
 
-static int fold_process(struct folded *folded, const struct profile_process *process)
-{
-	const enum export_of of = folded->export->of;
-
-	if (of == EXPORT_OF_CPU || of == EXPORT_OF_OFF_CPU)
-		return fold_samples(folded, process);
-	return of == EXPORT_OF_ALLOC ? fold_blocks(folded, process) : fold_calls(folded, process);
-}
-
 int export_folded(const struct export *export)
 {
 	int err = 0;
@@ -152,7 +143,11 @@ int export_folded(const struct export *export)
 		add_frame(&folded.line, text_peek(&name));
 		text_finish(&name, &folded.line.failed);
 		folded.start = folded.line.length;
-		err = fold_process(&folded, process);
+		if (export->of == EXPORT_OF_CPU || export->of == EXPORT_OF_OFF_CPU)
+			err = fold_samples(&folded, process);
+		else
+			err = export->of == EXPORT_OF_ALLOC ? fold_blocks(&folded, process)
+							    : fold_calls(&folded, process);
 		text_clear(&folded.line);
 	}
 	return err;
@@ -315,19 +310,6 @@ static uint32_t own_frame(struct speedscope *s, uint64_t key, const char *name)
 	return index;
 }
 
-static uint32_t step_frame(struct speedscope *s, const struct profile_step *step, uint64_t number)
-{
-	char name[64];
-
-	if (step->count > 1)
-		snprintf(name, sizeof(name), "Steps %llu to %llu", (unsigned long long)number,
-			 (unsigned long long)(number + step->count - 1));
-	else
-		snprintf(name, sizeof(name), "Step %llu", (unsigned long long)number);
-	/* the same name, whichever process's it is */
-	return own_frame(s, KEY_STEP | step->count << 40 | number, name);
-}
-
 static void put_steps(struct speedscope *s, const struct profile_process *process)
 {
 	struct stacks stacks = {0};
@@ -335,8 +317,17 @@ static void put_steps(struct speedscope *s, const struct profile_process *proces
 
 	for (size_t i = 0; i < process->steps.series_count; i++) {
 		const struct profile_step *step = &process->steps.series[i];
-		uint32_t frame = step_frame(s, step, number);
+		char name[64];
+		uint32_t frame;
 
+		if (step->count > 1)
+			snprintf(name, sizeof(name), "Steps %llu to %llu",
+				 (unsigned long long)number,
+				 (unsigned long long)(number + step->count - 1));
+		else
+			snprintf(name, sizeof(name), "Step %llu", (unsigned long long)number);
+		/* the same name, whichever process's it is */
+		frame = own_frame(s, KEY_STEP | step->count << 40 | number, name);
 		for (size_t j = 0; j < PROFILE_PHASES; j++) {
 			enum profile_phase phase = profile_phases_in_order[j];
 
@@ -389,24 +380,6 @@ static void put_samples(struct speedscope *s, const struct profile_process *proc
 		    "nanoseconds", &stacks);
 }
 
-static int put_speedscope_process(struct speedscope *s, const struct profile_process *process)
-{
-	const struct export *export = s->export;
-	int err = export_has(export, EXPORT_OF_CALLS) ? put_time(s, process) : 0;
-
-	if (err)
-		return err;
-	if (export_has(export, EXPORT_OF_CALLS))
-		put_steps(s, process);
-	if (export_has(export, EXPORT_OF_CPU))
-		put_samples(s, process, EXPORT_OF_CPU);
-	if (export_has(export, EXPORT_OF_OFF_CPU))
-		put_samples(s, process, EXPORT_OF_OFF_CPU);
-	for (size_t i = 0; i < process->memory_count && export_has(export, EXPORT_OF_ALLOC); i++)
-		put_memory(s, process, &process->memory[i]);
-	return 0;
-}
-
 int export_speedscope(const struct export *export)
 {
 	const struct profile *profile = export->profile;
@@ -414,8 +387,21 @@ int export_speedscope(const struct export *export)
 	FILE *out = export->out;
 	int err = 0;
 
-	for (size_t i = 0; i < profile->processes_count && !err; i++)
-		err = put_speedscope_process(&s, &profile->processes[i]);
+	FOR_EACH (process, profile->processes) {
+		if (export_has(export, EXPORT_OF_CALLS)) {
+			err = put_time(&s, process);
+			if (err)
+				break;
+			put_steps(&s, process);
+		}
+		if (export_has(export, EXPORT_OF_CPU))
+			put_samples(&s, process, EXPORT_OF_CPU);
+		if (export_has(export, EXPORT_OF_OFF_CPU))
+			put_samples(&s, process, EXPORT_OF_OFF_CPU);
+		if (export_has(export, EXPORT_OF_ALLOC))
+			FOR_EACH (memory, process->memory)
+				put_memory(&s, process, memory);
+	}
 	if (!err && (s.frames_json.failed || s.profiles_json.failed))
 		err = -ENOMEM;
 	if (!err) {

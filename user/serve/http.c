@@ -40,40 +40,32 @@ struct http_request {
 	enum MHD_Result result; /* of queueing the answer */
 };
 
-static struct connection *open_connection(struct http *http, int fd)
-{
-	struct connection *found = NULL;
-
-	pthread_mutex_lock(&http->lock);
-	for (size_t i = 0; i < HTTP_CONNECTIONS_MAX && !found; i++)
-		if (!http->connections[i].open)
-			found = &http->connections[i];
-	if (found)
-		*found = (struct connection){
-			.open = true,
-			.fd = fd,
-			.deadline_ns = clock_monotonic_ns() + HTTP_REQUEST_NS,
-		};
-	pthread_mutex_unlock(&http->lock);
-	return found;
-}
-
 static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
 			  enum MHD_ConnectionNotificationCode code)
 {
 	struct http *http = cls;
 	struct connection *known = *socket_context;
 
+	pthread_mutex_lock(&http->lock);
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		const union MHD_ConnectionInfo *info =
 			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-		*socket_context = info ? open_connection(http, info->connect_fd) : NULL;
+		*socket_context = NULL;
+		for (size_t i = 0; info && i < HTTP_CONNECTIONS_MAX && !*socket_context; i++) {
+			if (http->connections[i].open)
+				continue;
+			http->connections[i] = (struct connection){
+				.open = true,
+				.fd = info->connect_fd,
+				.deadline_ns = clock_monotonic_ns() + HTTP_REQUEST_NS,
+			};
+			*socket_context = &http->connections[i];
+		}
 	} else if (known) {
-		pthread_mutex_lock(&http->lock);
 		known->open = false;
-		pthread_mutex_unlock(&http->lock);
 	}
+	pthread_mutex_unlock(&http->lock);
 }
 
 static void set_deadline(struct http_request *request, uint64_t deadline_ns)
@@ -257,17 +249,6 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
 	return MHD_YES;
 }
 
-/* A page of the Web can give its own name this address: it must not read what is served here. */
-static bool is_rebound(const struct http_request *request)
-{
-	struct hosts hosts = {0};
-
-	if (!request->http->address.loopback)
-		return false;
-	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_header, &hosts);
-	return hosts.count != 1 || hosts.strange;
-}
-
 /* Pages of other sites may link here, but must not cause work in the background, as <img> and
  * <iframe> would. No page may show this one in a frame. */
 static bool is_foreign(const struct http_request *request)
@@ -313,8 +294,11 @@ static bool has_token(struct http_request *request, const char *token)
 static bool is_allowed(struct http_request *request)
 {
 	const char *token = request->http->options.token;
+	struct hosts hosts = {0};
 
-	if (is_rebound(request)) {
+	/* a page of the Web can give its own name this address: it must not read what is served */
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_header, &hosts);
+	if (request->http->address.loopback && (hosts.count != 1 || hosts.strange)) {
 		http_say(request, MHD_HTTP_MISDIRECTED_REQUEST,
 			 "this Host is not this machine: use localhost or 127.0.0.1");
 		return false;

@@ -231,30 +231,29 @@ static void say_not_yet(struct http_request *request)
 	http_say_later(request, 1, "the recording has not begun");
 }
 
-static void answer_as_prometheus(struct http_request *request, const struct published *published)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	int err = out ? metrics_as_prometheus(out, published->metrics) : -ENOMEM;
-
-	if (out && fclose(out))
-		err = -ENOMEM;
-	if (!err)
-		http_answer(request, 200, PROMETHEUS, text, size);
-	free(text);
-}
-
 static void answer_metrics(void *ctx, struct http_request *request)
 {
 	struct published *published = hold_published(ctx);
+	char *text = NULL;
+	size_t size;
+	FILE *out;
+	int err;
 
-	if (!published)
+	if (!published) {
 		say_not_yet(request);
-	else if (accepts_openmetrics(http_header(request, "Accept")))
+		return;
+	}
+	if (accepts_openmetrics(http_header(request, "Accept"))) {
 		http_answer(request, 200, OPENMETRICS, published->metrics, published->metrics_size);
-	else
-		answer_as_prometheus(request, published);
+	} else {
+		out = open_memstream(&text, &size);
+		err = out ? metrics_as_prometheus(out, published->metrics) : -ENOMEM;
+		if (out && fclose(out))
+			err = -ENOMEM;
+		if (!err)
+			http_answer(request, 200, PROMETHEUS, text, size);
+		free(text);
+	}
 	release_published(published);
 }
 
