@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What GPUs did, in two recordings:
+ * The use of GPUs in two recordings:
  *
  *     GPU
  *     busy 38.6 % → 52.1 % · launches/s 230 → 310 · waited for it 32.5 % → 20.0 % · 360 W → 380 W
@@ -25,6 +25,7 @@ static void add_bytes_per_s(struct text *text, double per_s)
 	add_si(text, per_s, "B/s");
 }
 
+/* Numbers of the GPUs as a whole. */
 static void compose_facts(struct comparer *c, const struct diff_gpu *gpu)
 {
 	struct text facts = {0};
@@ -44,7 +45,7 @@ static void compose_facts(struct comparer *c, const struct diff_gpu *gpu)
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 }
 
-/* Only counted at the calls, on either side: then numbers are compared. */
+/* COUNTED: work was only counted at the calls, on both sides; then numbers are compared. */
 enum { TIMED = 1, COUNTED = 2 };
 
 static unsigned what_is_known(const struct diff_gpu *gpu, enum diff_gpu_table table)

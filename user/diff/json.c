@@ -145,23 +145,6 @@ static void put_gpu(struct json_output *o, const struct diff_gpu *gpu)
 	json_close(o, ']');
 }
 
-static json_t *place_object(const struct diff_place *p)
-{
-	struct text name = {0};
-	json_t *place;
-
-	location_hotspot(&name, p->profile, p->memory, p->hotspot);
-	place = json_of_sentence(text_peek(&name));
-	text_clear(&name);
-	return json_object_of({"place", place},
-			      {"domain", json_of_string(name_of_domain(p->memory->domain))},
-			      {"in", side_of(p->in)},
-			      {"live_at_peak_bytes", json_of_pair(p->live_at_peak_bytes)},
-			      {"live_bytes", json_of_pair(p->live_bytes)},
-			      {"allocated_bytes_per_s", json_of_pair(p->allocated_per_s)},
-			      {"allocs_per_s", json_of_pair(p->allocs_per_s)});
-}
-
 static void put_side(struct json_output *o, const char *key, const char *file,
 		     const struct profile *profile)
 {
@@ -225,8 +208,22 @@ static void put_process(struct json_output *o, const struct diff_process *p)
 	}
 	json_close(o, ']');
 	json_open(o, "places", '[');
-	for (size_t i = 0; i < p->places_count; i++)
-		json_put(o, NULL, place_object(&p->places[i]));
+	for (size_t i = 0; i < p->places_count; i++) {
+		const struct diff_place *place = &p->places[i];
+		const char *domain = name_of_domain(place->memory->domain);
+		struct text name = {0};
+
+		location_hotspot(&name, place->profile, place->memory, place->hotspot);
+		json_put(o, NULL,
+			 json_object_of(
+				 {"place", json_of_sentence(text_peek(&name))},
+				 {"domain", json_of_string(domain)}, {"in", side_of(place->in)},
+				 {"live_at_peak_bytes", json_of_pair(place->live_at_peak_bytes)},
+				 {"live_bytes", json_of_pair(place->live_bytes)},
+				 {"allocated_bytes_per_s", json_of_pair(place->allocated_per_s)},
+				 {"allocs_per_s", json_of_pair(place->allocs_per_s)}));
+		text_clear(&name);
+	}
 	json_close(o, ']');
 	json_close(o, '}');
 }
