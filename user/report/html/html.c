@@ -147,23 +147,6 @@ static void add_finding(struct text *text, const struct block *block)
 	text_add(text, "</p></article>\n");
 }
 
-static void add_element(struct text *text, const char *open, const char *sentence,
-			const char *close)
-{
-	text_add(text, open);
-	escape_html_sentence(text, sentence);
-	text_add(text, close);
-}
-
-/* Where the list of contents leads to. */
-static void add_heading(struct text *text, const char *element, const struct block *block,
-			size_t number)
-{
-	text_printf(text, "<%s id=s%zu>", element, number);
-	escape_html_sentence(text, block->text);
-	text_printf(text, "</%s>\n", element);
-}
-
 static void add_block(struct text *text, const struct profile *profile,
 		      const struct document *document, size_t number)
 {
@@ -172,47 +155,34 @@ static void add_block(struct text *text, const struct profile *profile,
 	} elements[] = {
 		[BLOCK_VERDICT] = {"<h1>", "</h1>\n"},
 		[BLOCK_WARNING] = {"<p class=warning role=note>", "</p>\n"},
+		[BLOCK_HEADING] = {"<h2", "</h2>\n"}, /* the contents link to these IDs */
+		[BLOCK_SECTION] = {"<h3", "</h3>\n"},
 		[BLOCK_PARAGRAPH] = {"<p>", "</p>\n"},
 		[BLOCK_CAPTION] = {"<h3>", "</h3>\n"},
 		[BLOCK_NOTE] = {"<p class=note>", "</p>\n"},
 		[BLOCK_FOLD] = {"<details><summary>", "</summary>\n"},
+		[BLOCK_PLOT] = {"<pre>", "</pre>\n"},
 	};
 	const struct block *block = &document->blocks[number];
 
-	switch (block->kind) {
-	case BLOCK_VERDICT:
-	case BLOCK_WARNING:
-	case BLOCK_PARAGRAPH:
-	case BLOCK_CAPTION:
-	case BLOCK_NOTE:
-	case BLOCK_FOLD:
-		add_element(text, elements[block->kind].open, block->text,
-			    elements[block->kind].close);
-		break;
-	case BLOCK_HEADING:
-		add_heading(text, "h2", block, number);
-		break;
-	case BLOCK_SECTION:
-		add_heading(text, "h3", block, number);
-		break;
-	case BLOCK_FINDING:
+	if (block->kind == BLOCK_FINDING) {
 		add_finding(text, block);
-		break;
-	case BLOCK_TABLE:
+	} else if (block->kind == BLOCK_TABLE) {
 		add_table(text, &block->table);
-		break;
-	case BLOCK_PLOT:
-		if (block->figure)
-			text_add(text, block->figure);
-		else
-			add_element(text, "<pre>", block->text, "</pre>\n");
-		break;
-	case BLOCK_UNFOLD:
+	} else if (block->kind == BLOCK_UNFOLD) {
 		text_add(text, "</details>\n");
-		break;
-	case BLOCK_CHART:
+	} else if (block->kind == BLOCK_CHART) {
 		html_chart(text, profile, &block->chart);
-		break;
+	} else if (block->figure) {
+		text_add(text, block->figure);
+	} else {
+		bool linked = block->kind == BLOCK_HEADING || block->kind == BLOCK_SECTION;
+
+		text_add(text, elements[block->kind].open);
+		if (linked)
+			text_printf(text, " id=s%zu>", number);
+		escape_html_sentence(text, block->text);
+		text_add(text, elements[block->kind].close);
 	}
 }
 

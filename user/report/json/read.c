@@ -490,21 +490,6 @@ static void read_copies(struct json_report *report, struct profile_gpu *gpu, con
 	}
 }
 
-static void read_syncs(struct json_report *report, struct profile_process *process,
-		       const json_t *from)
-{
-	struct profile_gpu *gpu = &process->gpu;
-
-	gpu->syncs_count = MAKE_ROOM(report, from, "syncs", gpu->syncs);
-	for (size_t i = 0; i < gpu->syncs_count; i++) {
-		const json_t *object = element_of(from, "syncs", i);
-
-		data_table_read(&gpu_syncs_table, &gpu->syncs[i], object);
-		gpu->syncs[i].function =
-			function_named(report, process, text_of(object, "function"));
-	}
-}
-
 static void read_devices(struct json_report *report, struct profile_gpu *gpu, const json_t *from)
 {
 	struct profile *p = &report->profile;
@@ -552,7 +537,14 @@ static void read_gpu(struct json_report *report, struct profile_process *process
 		return;
 	read_kernels(report, gpu, from);
 	read_copies(report, gpu, from);
-	read_syncs(report, process, from);
+	gpu->syncs_count = MAKE_ROOM(report, from, "syncs", gpu->syncs);
+	for (size_t i = 0; i < gpu->syncs_count; i++) {
+		const json_t *object = element_of(from, "syncs", i);
+
+		data_table_read(&gpu_syncs_table, &gpu->syncs[i], object);
+		gpu->syncs[i].function =
+			function_named(report, process, text_of(object, "function"));
+	}
 	read_devices(report, gpu, from);
 }
 

@@ -231,21 +231,6 @@ static void put_overhead(struct json_output *o, const struct profile *p, bool al
 	json_close(o, '}');
 }
 
-static void put_not_attached(struct json_output *o, const struct profile *p)
-{
-	json_open(o, "not_attached", '[');
-	for (size_t i = 0; i < p->not_attached_count; i++) {
-		const struct profile_not_attached *row = &p->not_attached[i];
-
-		json_put(o, NULL,
-			 json_object_of({"name", json_of_string(row->name)},
-					{"reason", json_of_string(row->reason)},
-					{"count", json_of_integer(row->count)},
-					{"by_design", json_boolean(row->by_design)}));
-	}
-	json_close(o, ']');
-}
-
 /* Functions that several threads share. */
 static void put_parallel(struct json_output *o, const struct profile *p,
 			 const struct parallel_functions *functions)
@@ -766,7 +751,17 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_losses(&o, profile->losses);
 	put_captures(&o, profile);
 	put_overhead(&o, profile, options->full);
-	put_not_attached(&o, profile);
+	json_open(&o, "not_attached", '[');
+	for (size_t i = 0; i < profile->not_attached_count; i++) {
+		const struct profile_not_attached *row = &profile->not_attached[i];
+
+		json_put(&o, NULL,
+			 json_object_of({"name", json_of_string(row->name)},
+					{"reason", json_of_string(row->reason)},
+					{"count", json_of_integer(row->count)},
+					{"by_design", json_boolean(row->by_design)}));
+	}
+	json_close(&o, ']');
 	put_peaks(&o, profile);
 	put_energy(&o, profile, options);
 	json_put_ranks(&o, profile, &analysis->ranks);
