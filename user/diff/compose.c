@@ -32,7 +32,7 @@
 
 #define FINDINGS_SHOWN	5
 #define FUNCTIONS_SHOWN 3
-/* A mean that moved so much, and not significantly: the steps differ much from each other. */
+/* An insignificant change of the mean by this share is called noisy: the steps vary much. */
 #define NOISY_CHANGE 0.05
 #define NAME_WIDTH   80
 
@@ -46,7 +46,7 @@ static void add_finding(struct text *into, const struct finding *finding)
 	escape_unmarked(&evidence, finding->evidence);
 	escape_display(into, finding->kind);
 	text_printf(into, ", %s: ", text_peek(&subject));
-	/* up to the first semicolon outside brackets: the finding itself */
+	/* the finding itself ends at the first semicolon outside brackets */
 	for (const char *at = text_peek(&evidence); *at && (depth > 0 || *at != ';'); at++) {
 		depth += (*at == '(') - (*at == ')');
 		length++;
@@ -97,6 +97,7 @@ static void compose_findings(struct comparer *c, const struct diff_process *p, u
 			in == DIFF_IN_A ? "gone" : "new", count - FINDINGS_SHOWN);
 }
 
+/* Of wall time, for a function of one side. */
 static double share_of(const struct diff_function *f)
 {
 	return f->in == DIFF_IN_A ? f->total_share.a : f->total_share.b;
@@ -594,8 +595,8 @@ static struct comparer comparer_of(struct document *document, const struct diff 
 	return (struct comparer){.document = document,
 				 .diff = diff,
 				 .options = options,
-				 .functions = options->top ? options->top : 20,
-				 .places = options->top ? options->top : 8,
+				 .functions = options->top ?: 20,
+				 .places = options->top ?: 8,
 				 .verdict = BLOCK_VERDICT};
 }
 
@@ -616,8 +617,7 @@ static int write_text(FILE *out, const struct diff *diff, const struct diff_opti
 	int err = compose(&c);
 
 	if (!err)
-		err = document_write_text(out, &document, options->color,
-					  options->width ? options->width : 80);
+		err = document_write_text(out, &document, options->color, options->width ?: 80);
 	document_clear(&document);
 	return err;
 }
@@ -628,7 +628,7 @@ static int write_md(FILE *out, const struct diff *diff, const struct diff_option
 	struct comparer c = comparer_of(&document, diff, options);
 	int err;
 
-	c.places = options->top ? options->top : 10;
+	c.places = options->top ?: 10;
 	c.name_columns = 80;
 	err = compose(&c);
 	if (!err)
