@@ -62,29 +62,6 @@ int selection_make(struct selection *selection, const struct profile *profile, c
 	return process && !p->processes_count ? -ENOENT : 0;
 }
 
-static int sort_rows(struct data_table *table, const struct data_table_column *column,
-		     struct profile_process *process)
-{
-	struct data_table_row of_process = {.process = process};
-	struct profile_row *rows = malloc((process->rows_count + 1) * sizeof(*rows));
-	int err = rows ? 0 : -ENOMEM;
-
-	table->rows_count = 0;
-	if (!err)
-		err = data_table_fill_process(table, &of_process);
-	if (!err)
-		err = data_table_sort(table, column);
-	if (err) {
-		free(rows);
-		return err;
-	}
-	for (size_t i = 0; i < process->rows_count; i++)
-		rows[i] = process->rows[table->rows[i].item];
-	free(process->rows);
-	process->rows = rows;
-	return 0;
-}
-
 int selection_sort(struct selection *selection, const char *name)
 {
 	struct data_table table = {.kind = data_table_kind_named("functions"),
@@ -92,8 +69,20 @@ int selection_sort(struct selection *selection, const char *name)
 	const struct data_table_column *column = data_table_column_named(table.kind, name);
 	int err = column ? 0 : -EINVAL;
 
-	for (size_t i = 0; i < selection->profile.processes_count && !err; i++)
-		err = sort_rows(&table, column, &selection->profile.processes[i]);
+	for (size_t i = 0; i < selection->profile.processes_count && !err; i++) {
+		struct profile_process *process = &selection->profile.processes[i];
+		struct data_table_row of_process = {.process = process};
+		struct profile_row *rows = malloc((process->rows_count + 1) * sizeof(*rows));
+
+		table.rows_count = 0;
+		err = rows ? data_table_fill_process(&table, &of_process) : -ENOMEM;
+		if (!err)
+			err = data_table_sort(&table, column);
+		for (size_t k = 0; k < process->rows_count && !err; k++)
+			rows[k] = process->rows[table.rows[k].item];
+		free(err ? rows : process->rows);
+		process->rows = err ? process->rows : rows;
+	}
 	data_table_clear(&table);
 	return err;
 }

@@ -33,7 +33,7 @@ static json_t *rank_object(const struct profile *profile, const struct ranks *ra
 	const struct profile_process *process = &profile->processes[row->process];
 	const struct profile_rank *rank = &process->rank;
 	const struct skew *skew;
-	/* when it arrives at collectives, compared with the others */
+	/* its arrivals at collectives, compared with those of the other ranks */
 	const struct skew_rank *arrivals = skew_of_row(ranks, row, &skew);
 	json_t *phases = json_object(), *object;
 

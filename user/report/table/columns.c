@@ -88,7 +88,7 @@ VALUE(get_total, timed(r, function_row(r)->total_ns))
 VALUE(get_self, timed(r, function_row(r)->self_ns))
 VALUE(get_alloc_bytes, r->process->memory_count ? integer(function_row(r)->alloc_bytes) : absent())
 
-/* With all that it calls, as in total_ns. */
+/* Callees included, as in total_ns. */
 static const struct profile_cost *cost_of(const struct data_table_row *r)
 {
 	return &function_row(r)->inclusive;
@@ -134,6 +134,7 @@ static bool has_bus(const struct data_table_row *r)
 	return moves(r) && profile_bus_known(cost_of(r));
 }
 
+/* Without callees. */
 static const struct profile_cost *own_cost(const struct data_table_row *r)
 {
 	return &function_row(r)->cost;
@@ -158,7 +159,18 @@ static struct value get_call_costs(struct data_table *s, const struct data_table
 	return absent();
 }
 
-static struct value get_parents(struct data_table *s, const struct data_table_row *r);
+static struct value get_parents(struct data_table *s, const struct data_table_row *r)
+{
+	struct data_table callers = {.kind = data_table_kind_named("callers"),
+				     .profile = s->profile};
+	struct data_table_row row = *r;
+	json_t *array = json_array();
+
+	for (; row.part < function_row(r)->callers_count; row.part++)
+		json_array_append_new(array, json_of_row(&callers, &row));
+	data_table_clear(&callers);
+	return nested(array);
+}
 
 VALUE(get_function_kind,
       (function_of(s, r)->flags & PERFX_FUNCTION_RANGE) ? words("range") : absent())
@@ -264,24 +276,10 @@ static int fill_callers(struct data_table *s, const struct data_table_row *r)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < r->process->rows_count; i++) {
+	for (size_t i = 0; i < r->process->rows_count; i++)
 		for (size_t j = 0; j < r->process->rows[i].callers_count && !err; j++)
 			err = data_table_add(s, r, i, j);
-	}
 	return err;
-}
-
-static struct value get_parents(struct data_table *s, const struct data_table_row *r)
-{
-	struct data_table callers = {.kind = data_table_kind_named("callers"),
-				     .profile = s->profile};
-	struct data_table_row row = *r;
-	json_t *array = json_array();
-
-	for (; row.part < function_row(r)->callers_count; row.part++)
-		json_array_append_new(array, json_of_row(&callers, &row));
-	data_table_clear(&callers);
-	return nested(array);
 }
 
 ITEM(thread_of, profile_thread, &r->process->threads[r->item])
@@ -580,10 +578,9 @@ static const struct data_table_kind *const kinds[] = {
 
 const struct data_table_kind *data_table_kind_named(const char *name)
 {
-	for (size_t i = 0; i < COUNT(kinds); i++) {
+	for (size_t i = 0; i < COUNT(kinds); i++)
 		if (!strcmp(kinds[i]->name, name))
 			return kinds[i];
-	}
 	return NULL;
 }
 

@@ -22,13 +22,6 @@ static struct value get_allocators(struct data_table *s, const struct data_table
 	return words(text_peek(&s->made));
 }
 
-static const char *bound_of(const struct profile_memory *memory)
-{
-	if (memory->bound == PROFILE_MEMORY_LOST_ALLOCS)
-		return "lower";
-	return memory->bound == PROFILE_MEMORY_LOST_FREES ? "upper" : "both";
-}
-
 /* Bounds of an estimate. */
 static struct value sampled(const struct data_table_row *r, uint64_t number)
 {
@@ -40,7 +33,10 @@ static struct value freed(const struct data_table_row *r, uint64_t number)
 	return sees_frees(r) ? integer(number) : absent();
 }
 
-VALUE(get_bound, sees_frees(r) && memory_of(r)->bound ? words(bound_of(memory_of(r))) : absent())
+VALUE(get_bound, !sees_frees(r) || !memory_of(r)->bound		     ? absent()
+		 : memory_of(r)->bound == PROFILE_MEMORY_LOST_ALLOCS ? words("lower")
+		 : memory_of(r)->bound == PROFILE_MEMORY_LOST_FREES  ? words("upper")
+								     : words("both"))
 VALUE(get_domain, words(name_of_domain(memory_of(r)->domain)))
 VALUE(get_allocator_list, nested(json_of_allocators(memory_of(r))))
 VALUE(get_level, words(name_of_memory_level(memory_of(r)->level)))
@@ -148,10 +144,9 @@ static int fill_hotspots(struct data_table *s, const struct data_table_row *r)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < r->process->memory_count; i++) {
+	for (size_t i = 0; i < r->process->memory_count; i++)
 		for (size_t j = 0; j < r->process->memory[i].hotspots_count && !err; j++)
 			err = data_table_add(s, r, i, j);
-	}
 	return err;
 }
 

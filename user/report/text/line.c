@@ -10,19 +10,10 @@
  * only ever divides.
  */
 #include "base/escape.h"
+#include "base/order.h"
 #include "report/report.h"
 
 #define FUNCTIONS_SHOWN 10
-
-static void add_name(struct text *line, const char *name)
-{
-	struct text shown = {0};
-
-	escape_display(&shown, name[0] ? name : "?");
-	for (const char *p = text_peek(&shown); *p; p++)
-		text_add_bytes(line, *p == '|' ? "\\x7c" : p, *p == '|' ? 4 : 1);
-	text_finish(&shown, &line->failed);
-}
 
 static void add_ms(struct text *line, uint64_t ns)
 {
@@ -34,14 +25,12 @@ static void add_process(struct text *line, const struct profile *profile,
 			const struct profile_process *process, bool alone,
 			const struct report_options *options)
 {
-	size_t shown = options->top ? options->top : FUNCTIONS_SHOWN;
+	size_t shown = min_u64(options->top ?: FUNCTIONS_SHOWN, process->rows_count);
 
 	if (alone)
 		text_add(line, "[PERF] ");
 	else
 		text_printf(line, "[PERF %u] ", process->pid);
-	if (shown > process->rows_count)
-		shown = process->rows_count;
 	if (process->steps.count) {
 		text_printf(line, "steps=%llux(median ", (unsigned long long)process->steps.count);
 		add_ms(line, process->steps.p50_ns);
@@ -51,8 +40,14 @@ static void add_process(struct text *line, const struct profile *profile,
 		const struct profile_row *row = &process->rows[i];
 		const struct profile_function *function = profile_function(profile, row->function);
 
+		const char *name = function ? function_label(function) : "";
+		struct text shown_name = {0};
+
 		text_add(line, i || process->steps.count ? " | " : "");
-		add_name(line, function ? function_label(function) : "");
+		escape_display(&shown_name, name[0] ? name : "?");
+		for (const char *p = text_peek(&shown_name); *p; p++)
+			text_add_bytes(line, *p == '|' ? "\\x7c" : p, *p == '|' ? 4 : 1);
+		text_finish(&shown_name, &line->failed);
 		text_add(line, "=");
 		if (row->timed_count)
 			add_ms(line, row->self_ns);
@@ -73,11 +68,10 @@ int report_write_line(FILE *out, const struct profile *profile, const struct ana
 	(void)analysis;
 	for (size_t i = 0; i < profile->processes_count; i++)
 		with_calls += profile->processes[i].rows_count > 0;
-	for (size_t i = 0; i < profile->processes_count; i++) {
+	for (size_t i = 0; i < profile->processes_count; i++)
 		if (profile->processes[i].rows_count)
 			add_process(&line, profile, &profile->processes[i], with_calls == 1,
 				    options);
-	}
 	if (!with_calls)
 		text_printf(&line, "[PERF] no calls%s\n", profile->partial ? " | partial" : "");
 	err = text_write(&line, out);
