@@ -39,24 +39,21 @@ static const struct profile *profile_of_capture(struct recording *recording)
 	return profile;
 }
 
-static const struct profile *profile_of_report(struct recording *recording)
-{
-	char why[JSON_REPORT_WHY];
-
-	recording->report = json_report__read(recording->path, why);
-	if (recording->report)
-		return json_report__profile(recording->report);
-	msg_say("%s: %s", recording->path, why);
-	return NULL;
-}
-
 static int load(struct recording *recording, const struct options *options)
 {
-	const struct profile *profile = json_report_is(recording->path)
-						? profile_of_report(recording)
-						: profile_of_capture(recording);
+	const struct profile *profile = NULL;
+	char why[JSON_REPORT_WHY];
 	int err;
 
+	if (json_report_is(recording->path)) {
+		recording->report = json_report__read(recording->path, why);
+		if (recording->report)
+			profile = json_report__profile(recording->report);
+		else
+			msg_say("%s: %s", recording->path, why);
+	} else {
+		profile = profile_of_capture(recording);
+	}
 	if (profile && !profile->processes_count) {
 		msg_say("%s: no process in it: there is nothing to compare", recording->path);
 		return EXIT_FAILED;

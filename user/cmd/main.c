@@ -13,28 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Options are parsed in a copy: getopt and -p lists write into it. */
-static char **copy_arguments(int argc, char **argv)
-{
-	char **copy = calloc((size_t)argc + 1, sizeof(*copy));
-
-	for (int i = 0; copy && i < argc; i++)
-		copy[i] = strdup(argv[i]);
-	return copy;
-}
-
-/* Answers the build and the shells' completions; these are no verbs for users. */
-static bool answer(int argc, char **argv)
-{
-	if (argc == 2 && !strcmp(argv[1], "generate-man"))
-		options_man(stdin);
-	else if (argc > 2 && !strcmp(argv[1], "complete"))
-		options_complete(argc - 2, argv + 2);
-	else
-		return false;
-	return true;
-}
-
 static int help(const struct options *options)
 {
 	options_help(options->help_of);
@@ -74,7 +52,8 @@ static int check_stdout(void)
 int main(int argc, char **argv)
 {
 	struct options options;
-	char **copy = copy_arguments(argc, argv);
+	/* options are parsed in a copy: getopt and -p lists write into it */
+	char **copy = calloc((size_t)argc + 1, sizeof(*copy));
 	int code;
 
 	/* A thread that frees a large block leaves it in its own heap, which nothing trims: the
@@ -83,8 +62,17 @@ int main(int argc, char **argv)
 	mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
 	if (!copy)
 		return EXIT_FAILED;
-	if (answer(argc, argv))
+	for (int i = 0; i < argc; i++)
+		copy[i] = strdup(argv[i]);
+	/* for the build and the shells' completions; these are no verbs for users */
+	if (argc == 2 && !strcmp(argv[1], "generate-man")) {
+		options_man(stdin);
 		return EXIT_OK;
+	}
+	if (argc > 2 && !strcmp(argv[1], "complete")) {
+		options_complete(argc - 2, argv + 2);
+		return EXIT_OK;
+	}
 	/* one name for all that a message can begin with, getopt's included */
 	copy[0] = "perfx-trace";
 	setlocale(LC_CTYPE, "");

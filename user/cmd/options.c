@@ -385,38 +385,6 @@ static int load_cost_model(struct options *options)
 	return options->cost_model ? EXIT_OK : EXIT_USAGE;
 }
 
-static struct option *long_options(void)
-{
-	struct option *options =
-		calloc(option_rows_count + option_aliases_count + 1, sizeof(*options));
-
-	for (size_t i = 0; options && i < option_rows_count + option_aliases_count; i++) {
-		const char *name = i < option_rows_count
-					   ? option_rows[i].name
-					   : option_aliases[i - option_rows_count].name;
-		const struct option_row *row = option_row_named(name);
-
-		options[i].name = name;
-		options[i].has_arg = row->arg ? required_argument : no_argument;
-		options[i].val = LONG_OPTION + (int)(row - option_rows);
-	}
-	return options;
-}
-
-/* "+:p:aF:…": + stops at the first operand; : returns ':' for a missing value, not '?'. */
-static void short_options(char *letters)
-{
-	letters = stpcpy(letters, "+:");
-	for (size_t i = 0; i < option_rows_count; i++) {
-		if (!option_rows[i].letter)
-			continue;
-		*letters++ = option_rows[i].letter;
-		if (option_rows[i].arg)
-			*letters++ = ':';
-	}
-	*letters = '\0';
-}
-
 /* Rejects an option's name after one dash: getopt reads "-duration 5" as -d with "uration". */
 static bool say_one_dash(int argc, char **argv, int *code)
 {
@@ -439,11 +407,29 @@ static bool say_one_dash(int argc, char **argv, int *code)
 /* Up to the first word that is not an option: options end at the program that run starts. */
 static int parse_options(struct options *options, int argc, char **argv)
 {
-	struct option *longs = long_options();
-	char shorts[2 * 64];
+	const size_t count = option_rows_count + option_aliases_count;
+	struct option *longs = calloc(count + 1, sizeof(*longs));
+	/* + stops at the first operand; : returns ':' for a missing value, not '?' */
+	char shorts[2 * 64] = "+:", *letters = shorts + strlen(shorts);
 	int option, code = longs ? EXIT_OK : EXIT_FAILED;
 
-	short_options(shorts);
+	for (size_t i = 0; longs && i < count; i++) {
+		const char *name = i < option_rows_count
+					   ? option_rows[i].name
+					   : option_aliases[i - option_rows_count].name;
+		const struct option_row *row = option_row_named(name);
+
+		longs[i].name = name;
+		longs[i].has_arg = row->arg ? required_argument : no_argument;
+		longs[i].val = LONG_OPTION + (int)(row - option_rows);
+	}
+	for (size_t i = 0; i < option_rows_count; i++) {
+		if (!option_rows[i].letter)
+			continue;
+		*letters++ = option_rows[i].letter;
+		if (option_rows[i].arg)
+			*letters++ = ':';
+	}
 	opterr = 0;
 	while (!code && !say_one_dash(argc, argv, &code) &&
 	       (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
@@ -457,35 +443,10 @@ static int parse_options(struct options *options, int argc, char **argv)
 	return code;
 }
 
-/* explain KIND: options before and after it. */
-static int parse_kind(struct options *options, int argc, char **argv)
-{
-	int code = EXIT_OK;
-
-	if (optind < argc) {
-		options->kind = argv[optind++];
-		code = parse_options(options, argc, argv);
-	}
-	return code ? code : parse_operands(options, argc, argv);
-}
-
-/* Says which words the verb needs. */
-static int say_words(const struct options *options)
-{
-	const struct verb_row *row = verb_row_of(options->verb);
-
-	msg_say("%s needs %s: perfx-trace %s %s", row->name,
-		options->verb == VERB_COMPARE ? "two commands"
-		: options->verb == VERB_MERGE ? "two capture files or more"
-		: words_count(options) == 2   ? "two capture files"
-					      : "one capture file",
-		row->name, row->synopsis);
-	return EXIT_USAGE;
-}
-
 /* report FILE -o X: options before, between and after the words. */
 static int parse_words(struct options *options, int argc, char **argv)
 {
+	const struct verb_row *row = verb_row_of(options->verb);
 	const char **words = calloc((size_t)argc, sizeof(*words));
 	size_t count = 0;
 	int code = EXIT_OK;
@@ -500,8 +461,15 @@ static int parse_words(struct options *options, int argc, char **argv)
 	/* -h after a file */
 	if (code || !words_count(options))
 		return code;
-	if (options->verb == VERB_MERGE ? count < 2 : count != words_count(options))
-		return say_words(options);
+	if (options->verb == VERB_MERGE ? count < 2 : count != words_count(options)) {
+		msg_say("%s needs %s: perfx-trace %s %s", row->name,
+			options->verb == VERB_COMPARE ? "two commands"
+			: options->verb == VERB_MERGE ? "two capture files or more"
+			: words_count(options) == 2   ? "two capture files"
+						      : "one capture file",
+			row->name, row->synopsis);
+		return EXIT_USAGE;
+	}
 	if (options->verb == VERB_MERGE) {
 		options->captures_count = count;
 	} else if (options->verb == VERB_COMPARE) {
@@ -577,17 +545,6 @@ static int parse_lists(struct options *options, int *argc, char **argv)
  */
 #define RINGS_BYTES (8u << 20)
 
-/* As many rings as there are CPUs, if their number is not given. */
-static size_t default_ring_bytes(size_t rings_count)
-{
-	size_t count = rings_count ? rings_count : (size_t)sysconf(_SC_NPROCESSORS_CONF);
-	size_t bytes = RINGS_BYTES;
-
-	for (size_t n = 1; n < count && n < PERFX_MAX_RINGS; n *= 2)
-		bytes /= 2;
-	return bytes;
-}
-
 static int parse(struct options *options, int argc, char **argv)
 {
 	const struct verb_row *row = argc > 1 ? verb_row_named(argv[1]) : NULL;
@@ -617,14 +574,26 @@ static int parse(struct options *options, int argc, char **argv)
 	code = options->verb == VERB_TUNE ? parse_lists(options, &argc, argv) : EXIT_OK;
 	if (!code)
 		code = parse_options(options, argc, argv);
-	if (!options->ring_bytes)
-		options->ring_bytes = default_ring_bytes(options->rings_count);
+	if (!options->ring_bytes) {
+		/* as many rings as there are CPUs, if their number is not given */
+		size_t count = options->rings_count ? options->rings_count
+						    : (size_t)sysconf(_SC_NPROCESSORS_CONF);
+
+		options->ring_bytes = RINGS_BYTES;
+		for (size_t n = 1; n < count && n < PERFX_MAX_RINGS; n *= 2)
+			options->ring_bytes /= 2;
+	}
 	if (code || options->verb == VERB_VERSION)
 		return code;
 	if (options->verb == VERB_HELP)
 		return parse_topic(options, argv[optind]);
-	if (options->verb == VERB_EXPLAIN)
-		return parse_kind(options, argc, argv);
+	if (options->verb == VERB_EXPLAIN) { /* options before and after the kind */
+		if (optind < argc) {
+			options->kind = argv[optind++];
+			code = parse_options(options, argc, argv);
+		}
+		return code ? code : parse_operands(options, argc, argv);
+	}
 	code = words_count(options) ? parse_words(options, argc, argv)
 				    : parse_operands(options, argc, argv);
 	if (code || options->verb == VERB_HELP || options->verb == VERB_VERSION)
