@@ -8,8 +8,6 @@
 #ifndef PERFX_AGGREGATE_PROFILE_H
 #define PERFX_AGGREGATE_PROFILE_H
 
-#include "aggregate/profile_activity.h"
-#include "aggregate/profile_cost.h"
 #include "aggregate/profile_gpu.h"
 #include "aggregate/profile_memory.h"
 #include "aggregate/profile_stack.h"
@@ -20,6 +18,137 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ * Floating-point work, as the arguments of BLAS calls, operators and kernels give it
+ * (perfx_record.h: enum perfx_cost_state).
+ */
+
+/* Sums over recorded and overflow calls. All 0: no function with a known cost. */
+struct profile_cost {
+	uint64_t flops, bytes; /* bytes: of calls that compute */
+	uint64_t moved_bytes;  /* of calls without an operation: collectives */
+	/* Of these, over the bus (perfx_cost.h: enum perfx_bus), and of how many of them that is
+	 * known. */
+	uint64_t bus_bytes, bus_moved_bytes;
+	uint64_t counted_count; /* calls with a known cost */
+	uint64_t unread_count;	/* calls whose arguments could not be read */
+	uint64_t nested_count;	/* calls whose work another call's cost contains */
+	uint64_t opaque_count;	/* calls of compiled code: what it computes is not known */
+	/* Of counted_count, calls that returned before their work was done; not known of those
+	 * without a record. */
+	uint64_t submitted_count;
+	/* Of counted_count and nested_count, calls that the overhead budget only counts: their cost
+	 * is that of the function's measured calls, which were all alike (reductions.c). */
+	uint64_t assumed_count;
+};
+
+/* Of all that is moved it is known what goes over the bus. */
+static inline bool profile_bus_known(const struct profile_cost *cost)
+{
+	return cost->moved_bytes && cost->bus_moved_bytes == cost->moved_bytes;
+}
+
+/* The costs of one kind of function in a process. */
+struct profile_compute_source {
+	enum perfx_source source;
+	struct profile_cost cost;
+};
+
+/* The element type of operands. Overflow sums do not keep it: their calls are UNKNOWN. */
+struct profile_compute_dtype {
+	enum perfx_dtype dtype;
+	uint64_t flops;
+};
+
+struct profile_compute {
+	bool measured; /* a function with a known cost was attached in this process, or called */
+	struct profile_cost cost;
+	/* Time of timed calls, ns: of those that compute and have a known cost; and of those that
+	 * have none although their function could have one (UNREAD), less that of calls inside them
+	 * that do have one. Threads add up; of overflow calls it is shared out by their number. */
+	uint64_t counted_ns, unread_ns;
+	uint64_t timed_flops; /* of the calls of counted_ns */
+	/* In compiled code whose work is not known, less what it calls. */
+	uint64_t opaque_ns;
+	/* The overhead budget removed a probe then, so `cost` is a lower bound; the process did
+	 * until_flops before. 0: it did not. */
+	uint64_t until_ns, until_flops;
+	struct profile_compute_source *sources; /* flops descending */
+	size_t sources_count;
+	struct profile_compute_dtype *dtypes; /* flops descending */
+	size_t dtypes_count;
+};
+
+/* A process that had a CPU while threads of another one waited for it. */
+enum profile_rival_kind {
+	PROFILE_RIVAL_OTHER = 0, /* a stranger, or a traced process of another job */
+	PROFILE_RIVAL_OWN,	 /* the waiting process itself */
+	PROFILE_RIVAL_JOB,	 /* another process of its job */
+	PROFILE_RIVAL_TRACER,	 /* perfx-trace */
+	PROFILE_RIVAL_KINDS
+};
+
+struct profile_rival {
+	uint32_t pid;
+	const char *name;
+	enum profile_rival_kind kind;
+	uint64_t ns; /* all threads that waited, added up; exact */
+};
+
+/*
+ * A row of samples of a thread, each of which stands for an interval; or one of its waits, as an
+ * exact sum by what it waited for. Samples are kept apart from all that is counted by call.
+ */
+struct profile_activity {
+	uint32_t tid;
+	uint32_t context; /* samples: of the innermost traced call; 0: none */
+	/* A wait's is the one that was sampled most often; NULL: not known. */
+	const struct profile_stack *stack;
+	enum perfx_sample_state state; /* samples */
+	enum perfx_wait_reason reason;
+	uint16_t syscall; /* PERFX_WAIT_SYSCALL: its number */
+	/* GIL: the thread that has it; FUTEX: the thread that woke it in most cases. 0: unknown */
+	uint32_t holder_tid;
+	/* RUNNABLE: the processes of this name that had the CPU meanwhile; `object` is the pid of
+	 * the one that had it longest. */
+	enum profile_rival_kind rival_kind;
+	uint32_t rivals_count;
+	uint64_t object; /* 0: none */
+	enum perfx_object_kind object_kind;
+	const char *object_name;    /* "": unknown */
+	uint64_t count, ns, max_ns; /* max_ns: waits */
+	/* The part of it outside of the steps' time (profile_steps.outside_ns). */
+	uint64_t outside_count, outside_ns;
+};
+
+/* The part of it in the steps' time; without steps all of it. */
+static inline uint64_t activity_judged_ns(const struct profile_activity *activity)
+{
+	return activity->ns - activity->outside_ns;
+}
+
+static inline uint64_t activity_judged_count(const struct profile_activity *activity)
+{
+	return activity->count - activity->outside_count;
+}
+
+/* One sample of the thread of the steps. */
+struct profile_step_sample {
+	uint64_t time_ns;
+	struct profile_activity what; /* count 1 */
+};
+
+struct profile_activities {
+	struct profile_activity *list; /* ns descending */
+	size_t count;
+};
+
+struct profile_sampling {
+	uint64_t on_cpu_interval_ns, off_cpu_interval_ns; /* 0: off */
+	enum perfx_stacks stacks;
+	const char *why; /* there are no samples; "" */
+};
 
 /* Perf events counted during calls: the hardware's counters, or the kernel's own. */
 
