@@ -159,10 +159,10 @@ static double part_of(const struct energy_shares *shares, const struct energy_sh
 
 	if (shares->count == 1)
 		return 1;
-	for (size_t i = 0; i < shares->count; i++) {
-		if (shares->list[i].sm_percent == UINT32_MAX)
+	FOR_EACH_OF (each, *shares) {
+		if (each->sm_percent == UINT32_MAX)
 			return -1;
-		sum += shares->list[i].sm_percent;
+		sum += each->sm_percent;
 	}
 	return sum ? share->sm_percent / (double)sum : 1 / (double)shares->count;
 }

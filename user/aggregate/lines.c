@@ -46,13 +46,6 @@ static uint64_t hash_of(const struct profile_frame *frame)
 	return (hash ^ frame->line ^ hash >> 32) * 0x9e3779b97f4a7c15ULL;
 }
 
-static bool is_of(const struct profile_line *line, const struct profile_frame *frame)
-{
-	return line->file == frame->file && line->function == frame->function &&
-	       line->line == frame->line && line->language == frame->language &&
-	       line->offset == offset_of(frame) && !strcmp(line->module_base, module_of(frame));
-}
-
 /* NULL: memory is out. Valid until the next call. */
 static struct line *line_of(struct lines *lines, const struct profile_frame *frame)
 {
@@ -60,9 +53,15 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 	struct line *line;
 	uint32_t at;
 
-	for (; (at = map64_get(&lines->ids, hash)) != MAP64_NONE; hash++)
-		if (is_of(&lines->list[at].line, frame))
+	for (; (at = map64_get(&lines->ids, hash)) != MAP64_NONE; hash++) {
+		const struct profile_line *known = &lines->list[at].line;
+
+		if (known->file == frame->file && known->function == frame->function &&
+		    known->line == frame->line && known->language == frame->language &&
+		    known->offset == offset_of(frame) &&
+		    !strcmp(known->module_base, module_of(frame)))
 			return &lines->list[at];
+	}
 	line = MAP64_ITEM_OF(lines, hash);
 	if (!line)
 		return NULL;
@@ -232,8 +231,7 @@ static const struct profile_frame *frame_without_line(const struct profile_stack
 static int add_samples(struct lines *lines, const struct profile_process *process,
 		       enum perfx_language language)
 {
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
+	FOR_EACH_OF (sample, process->samples) {
 		const struct profile_stack *stack = sample->stack;
 		const struct profile_frame *frame =
 			stack ? profile_line_frame(stack->frames, stack->frames_count, language)
@@ -259,21 +257,17 @@ static int add_samples(struct lines *lines, const struct profile_process *proces
 static int add_blocks(struct lines *lines, const struct profile_memory *memory,
 		      enum perfx_language language)
 {
-	for (size_t i = 0; i < memory->hotspots_count; i++) {
-		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+	FOR_EACH (hotspot, memory->hotspots) {
 		const struct profile_frame *frame =
 			profile_line_frame(hotspot->frames, hotspot->frames_count, language);
 		struct line *line = frame ? line_of(lines, frame) : NULL;
-		uint64_t *count, *bytes;
 
 		if (!frame)
 			continue;
 		if (!line)
 			return -ENOMEM;
-		count = &line->allocs_count[memory->domain];
-		bytes = &line->alloc_bytes[memory->domain];
-		add_up(count, hotspot->allocs.value);
-		add_up(bytes, hotspot->allocated_bytes.value);
+		add_up(&line->allocs_count[memory->domain], hotspot->allocs.value);
+		add_up(&line->alloc_bytes[memory->domain], hotspot->allocated_bytes.value);
 	}
 	return 0;
 }
@@ -281,8 +275,7 @@ static int add_blocks(struct lines *lines, const struct profile_memory *memory,
 static int add_calls(const struct finish_ctx *ctx, struct lines *lines,
 		     const struct profile_process *process)
 {
-	for (size_t i = 0; i < process->contexts_count; i++) {
-		const struct profile_context *context = &process->contexts[i];
+	FOR_EACH (context, process->contexts) {
 		const struct profile_function *function =
 			profile_function(ctx->profile, context->function);
 		struct line *line;
@@ -309,25 +302,12 @@ ORDER(by_weight, struct profile_line, DESCENDING(weight_of(a), weight_of(b)),
       DESCENDING(a->alloc_bytes, b->alloc_bytes), DESCENDING(a->off_cpu_ns, b->off_cpu_ns),
       strcmp(a->file, b->file), ASCENDING(a->line, b->line), strcmp(a->function, b->function))
 
-/* Domains overlap and are never summed: a line has the last of these in which it allocated. */
-static struct profile_line choose_domain(const struct line *line)
-{
-	static const enum perfx_domain order[] = {PERFX_DOMAIN_USER, PERFX_DOMAIN_HOST,
-						  PERFX_DOMAIN_GPU, PERFX_DOMAIN_TENSOR};
-	struct profile_line chosen = line->line;
-
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-		if (!line->allocs_count[order[i]])
-			continue;
-		chosen.domain = order[i];
-		chosen.allocs_count = line->allocs_count[order[i]];
-		chosen.alloc_bytes = line->alloc_bytes[order[i]];
-	}
-	return chosen;
-}
-
 static int lines_of_process(const struct finish_ctx *ctx, struct profile_process *process)
 {
+	/* domains overlap and are never summed: a line has the last of these in which it allocated
+	 */
+	static const enum perfx_domain order[] = {PERFX_DOMAIN_USER, PERFX_DOMAIN_HOST,
+						  PERFX_DOMAIN_GPU, PERFX_DOMAIN_TENSOR};
 	struct lines lines = {0};
 	int err = add_calls(ctx, &lines, process);
 
@@ -337,8 +317,19 @@ static int lines_of_process(const struct finish_ctx *ctx, struct profile_process
 			err = err ?: add_blocks(&lines, memory, language);
 	}
 	process->lines = err ? NULL : calloc(lines.count + 1, sizeof(*process->lines));
-	for (size_t i = 0; process->lines && i < lines.count; i++)
-		process->lines[process->lines_count++] = choose_domain(&lines.list[i]);
+	for (size_t i = 0; process->lines && i < lines.count; i++) {
+		const struct line *from = &lines.list[i];
+		struct profile_line *line = &process->lines[process->lines_count++];
+
+		*line = from->line;
+		for (size_t k = 0; k < sizeof(order) / sizeof(order[0]); k++) {
+			if (!from->allocs_count[order[k]])
+				continue;
+			line->domain = order[k];
+			line->allocs_count = from->allocs_count[order[k]];
+			line->alloc_bytes = from->alloc_bytes[order[k]];
+		}
+	}
 	map64_clear(&lines.ids);
 	free(lines.list);
 	if (!process->lines)

@@ -90,7 +90,7 @@ ORDER(by_peak, struct profile_hotspot, DESCENDING(a->live_at_peak_bytes, b->live
       DESCENDING(a->allocs.value, b->allocs.value), DESCENDING(b->context, a->context),
       strcmp(a->allocator, b->allocator))
 
-static int hotspots_fill(struct memory_source *source, struct profile_memory *out)
+static int fill_hotspots(struct memory_source *source, struct profile_memory *out)
 {
 	struct domain_stats *stats = source->stats;
 	struct kept *kept = calloc(stats->hotspots_count + 1, sizeof(*kept));
@@ -157,10 +157,9 @@ static uint64_t sampled_at(const struct memory_domain *domain,
 {
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < domain->modes_count; i++) {
+	for (size_t i = 0; i < domain->modes_count; i++)
 		if (lasted_ns(domain, i, process))
 			most = max_u64(most, domain->modes[i].sample_bytes);
-	}
 	return most;
 }
 
@@ -279,7 +278,6 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
 	struct domain_stats *stats = source->stats;
 	const struct memory_domain *domain =
 		memory_domain_of(memory, source->process->merged, source->domain);
-	int err;
 
 	out->domain = source->domain;
 	if (stats)
@@ -303,8 +301,8 @@ static int fill_domain_stats(struct memory_source *source, struct profile_memory
 		memcpy(out->unknown_frees_windows, stats->unknown_windows,
 		       sizeof(out->unknown_frees_windows));
 	}
-	err = fill_points(source, out) ?: fill_allocators(source, out);
-	return err ?: hotspots_fill(source, out);
+	return fill_points(source, out) ?: fill_allocators(source, out)
+		       ?: fill_hotspots(source, out);
 }
 
 static int fill_process(const struct finish_ctx *w, struct profile_process *process)
@@ -346,14 +344,10 @@ static const struct profile_memory *charged(const struct profile_process *proces
 	static const enum perfx_domain order[] = {PERFX_DOMAIN_TENSOR, PERFX_DOMAIN_HOST,
 						  PERFX_DOMAIN_GPU, PERFX_DOMAIN_USER};
 
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-		for (size_t j = 0; j < process->memory_count; j++) {
-			const struct profile_memory *memory = &process->memory[j];
-
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		FOR_EACH (memory, process->memory)
 			if (memory->domain == order[i] && memory->allocs.value)
 				return memory;
-		}
-	}
 	return process->memory_count ? &process->memory[0] : NULL;
 }
 
@@ -369,29 +363,14 @@ static int charge_rows(struct profile_process *process)
 		process->rows[i].alloc_bytes = 0;
 		err = map64_put(&rows, process->rows[i].function, i);
 	}
-	for (size_t i = 0; i < memory->hotspots_count && !err; i++) {
-		const struct profile_hotspot *hotspot = &memory->hotspots[i];
-		uint32_t at = map64_get(&rows, hotspot->function);
-		struct profile_row *row = at == MAP64_NONE ? NULL : &process->rows[at];
+	FOR_EACH (hotspot, memory->hotspots) {
+		struct profile_row *row = MAP64_FIND(rows, hotspot->function, process->rows);
 
-		if (row)
+		if (row && !err)
 			add_up(&row->alloc_bytes, hotspot->allocated_bytes.value);
 	}
 	map64_clear(&rows);
 	return err;
-}
-
-/* Processes that nothing described. */
-static void count_hidden(struct finish_ctx *w)
-{
-	FOR_EACH (slot, w->a->memory->stats) {
-		const struct domain_stats *stats = *slot;
-		const struct process *proc = stats ? process_find(w->a, stats->process) : NULL;
-
-		if (proc && w->places[stats->process] == MAP64_NONE &&
-		    !process_is_bygone(w->a, proc))
-			add_up(&w->hidden_records, stats->records_count);
-	}
 }
 
 int memory_fill(struct finish_ctx *w)
@@ -404,7 +383,15 @@ int memory_fill(struct finish_ctx *w)
 		alloc_window_at(w->a->memory, add_capped(p->start_ns, p->duration_ns));
 	for (size_t i = 0; i < p->processes_count && !err; i++)
 		err = fill_process(w, &p->processes[i]) ?: charge_rows(&p->processes[i]);
-	count_hidden(w);
+	/* of processes that nothing described */
+	FOR_EACH (slot, w->a->memory->stats) {
+		const struct domain_stats *stats = *slot;
+		const struct process *proc = stats ? process_find(w->a, stats->process) : NULL;
+
+		if (proc && w->places[stats->process] == MAP64_NONE &&
+		    !process_is_bygone(w->a, proc))
+			add_up(&w->hidden_records, stats->records_count);
+	}
 	p->memory_records_count = w->a->memory->records_count;
 	return err;
 }

@@ -368,9 +368,7 @@ static double share_outside(const struct profile *profile, const struct profile_
 {
 	uint64_t all_ns = 0, outside_ns = 0;
 
-	for (size_t i = 0; i < process->samples.count; i++) {
-		const struct profile_activity *sample = &process->samples.list[i];
-
+	FOR_EACH_OF (sample, process->samples) {
 		if (sample->tid != wait->tid || sample->reason != wait->reason ||
 		    sample->syscall != wait->syscall ||
 		    (sample->object && sample->object != wait->object))
@@ -414,15 +412,15 @@ static int fill_activities(struct finish_ctx *ctx, bool is_blocked, const struct
 	const struct samples *samples = ctx->a->samples;
 	const struct activities *activities = is_blocked ? &samples->blocked : &samples->sampled;
 	struct profile *profile = ctx->profile;
-	struct profile_process *process;
 
 	FOR_EACH_OF (activity, *activities) {
-		process = process_at(ctx, activity->key.process);
+		struct profile_process *process = process_at(ctx, activity->key.process);
+
 		if (process)
 			activities_of(process, is_blocked)->count++;
 	}
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		struct profile_activities *to = activities_of(&profile->processes[i], is_blocked);
+	FOR_EACH (process, profile->processes) {
+		struct profile_activities *to = activities_of(process, is_blocked);
 
 		to->list = calloc(to->count + 1, sizeof(*to->list));
 		if (!to->list)
@@ -430,10 +428,10 @@ static int fill_activities(struct finish_ctx *ctx, bool is_blocked, const struct
 		to->count = 0;
 	}
 	for (size_t i = 0; i < activities->count; i++) {
+		struct profile_process *process = process_at(ctx, activities->list[i].key.process);
 		struct profile_activities *to;
 		struct profile_activity *row;
 
-		process = process_at(ctx, activities->list[i].key.process);
 		if (!process)
 			continue;
 		to = activities_of(process, is_blocked);
@@ -444,8 +442,8 @@ static int fill_activities(struct finish_ctx *ctx, bool is_blocked, const struct
 		row->outside_count = outside[i].count;
 		row->outside_ns = min_u64(outside[i].ns, row->ns);
 	}
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		struct profile_activities *to = activities_of(&profile->processes[i], is_blocked);
+	FOR_EACH (process, profile->processes) {
+		struct profile_activities *to = activities_of(process, is_blocked);
 
 		SORT_ITEMS(to->list, to->count, by_ns);
 	}
@@ -456,20 +454,6 @@ static int fill_activities(struct finish_ctx *ctx, bool is_blocked, const struct
 static uint64_t pid_key(const struct profile_process *process, uint64_t pid)
 {
 	return (uint64_t)process->merged << 32 | (uint32_t)pid;
-}
-
-static int map_pids(struct map64 *pids, const struct profile *profile)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < profile->processes_count && !err; i++) {
-		const struct profile_process *process = &profile->processes[i];
-		uint64_t key = pid_key(process, process->pid);
-
-		if (map64_get(pids, key) == MAP64_NONE)
-			err = map64_put(pids, key, (uint32_t)i);
-	}
-	return err;
 }
 
 static enum profile_rival_kind kind_of_rival(const struct profile *profile,
@@ -490,52 +474,35 @@ static enum profile_rival_kind kind_of_rival(const struct profile *profile,
 
 ORDER(by_rival_ns, struct profile_rival, DESCENDING(a->ns, b->ns), ASCENDING(a->pid, b->pid))
 
-/* places: by pid, in process->rivals; there is room for a rival of each wait. */
-static int add_rival(struct profile_process *process, struct map64 *places,
-		     const struct profile_activity *wait)
-{
-	uint32_t at = map64_get(places, wait->object);
-
-	if (at == MAP64_NONE) {
-		at = (uint32_t)process->rivals_count++;
-		process->rivals[at] = (struct profile_rival){.pid = (uint32_t)wait->object,
-							     .name = wait->object_name,
-							     .kind = wait->rival_kind};
-		if (map64_put(places, wait->object, at))
-			return -ENOMEM;
-	}
-	add_up(&process->rivals[at].ns, wait->ns);
-	return 0;
-}
-
 static int find_rivals(const struct profile *profile, const struct map64 *pids,
 		       struct profile_process *process)
 {
-	struct map64 places = {0};
+	struct map64 places = {0}; /* pid → process->rivals[] */
+	size_t capacity = 0;
 	int err = 0;
 
-	process->rivals = calloc(process->blocked.count + 1, sizeof(*process->rivals));
-	if (!process->rivals)
-		return -ENOMEM;
-	for (size_t i = 0; i < process->blocked.count && !err; i++) {
-		struct profile_activity *wait = &process->blocked.list[i];
+	FOR_EACH_OF (wait, process->blocked) {
+		struct profile_rival *rival;
 
-		if (wait->reason != PERFX_WAIT_RUNNABLE || !wait->object)
+		if (err || wait->reason != PERFX_WAIT_RUNNABLE || !wait->object)
 			continue;
 		wait->rival_kind = kind_of_rival(profile, pids, process, wait);
 		wait->rivals_count = 1;
-		err = add_rival(process, &places, wait);
+		rival = map64_item(&places, wait->object, &process->rivals, &capacity,
+				   &process->rivals_count, sizeof(*rival));
+		if (!rival) {
+			err = -ENOMEM;
+			continue;
+		}
+		if (!rival->name)
+			*rival = (struct profile_rival){.pid = (uint32_t)wait->object,
+							.name = wait->object_name,
+							.kind = wait->rival_kind};
+		add_up(&rival->ns, wait->ns);
 	}
 	map64_clear(&places);
 	SORT_ITEMS(process->rivals, process->rivals_count, by_rival_ns);
 	return err;
-}
-
-static bool is_same_rival(const struct profile_activity *a, const struct profile_activity *b)
-{
-	return a->reason == PERFX_WAIT_RUNNABLE && b->reason == PERFX_WAIT_RUNNABLE &&
-	       a->tid == b->tid && a->rival_kind == b->rival_kind && a->object_name[0] &&
-	       !strcmp(a->object_name, b->object_name);
 }
 
 /* Rivals of one name side by side, the most time first. */
@@ -548,11 +515,12 @@ static void merge_rivals(struct profile_activities *waits)
 	size_t kept = 0;
 
 	SORT_ITEMS(waits->list, waits->count, by_rival);
-	for (size_t i = 0; i < waits->count; i++) {
-		const struct profile_activity *wait = &waits->list[i];
+	FOR_EACH_OF (wait, *waits) {
 		struct profile_activity *last = kept ? &waits->list[kept - 1] : NULL;
 
-		if (!last || !is_same_rival(last, wait)) {
+		if (!last || wait->reason != PERFX_WAIT_RUNNABLE || last->reason != wait->reason ||
+		    last->tid != wait->tid || last->rival_kind != wait->rival_kind ||
+		    !wait->object_name[0] || strcmp(last->object_name, wait->object_name)) {
 			waits->list[kept++] = *wait;
 			continue;
 		}
@@ -574,12 +542,6 @@ static uint64_t wait_hash(const struct profile_activity *activity)
 	return fnv1a(words, sizeof(words));
 }
 
-static bool is_same_wait(const struct profile_activity *a, const struct profile_activity *b)
-{
-	return a->tid == b->tid && a->reason == b->reason && a->syscall == b->syscall &&
-	       a->object == b->object;
-}
-
 /* Samples are in the order of their time: the first of a wait is its most frequent one. */
 static int give_stacks(struct profile_process *process)
 {
@@ -593,12 +555,13 @@ static int give_stacks(struct profile_process *process)
 		    map64_get(&firsts, wait_hash(sample)) == MAP64_NONE)
 			err = map64_put(&firsts, wait_hash(sample), i);
 	}
-	for (size_t i = 0; i < process->blocked.count && !err; i++) {
-		struct profile_activity *wait = &process->blocked.list[i];
-		uint32_t at = map64_get(&firsts, wait_hash(wait));
+	FOR_EACH_OF (wait, process->blocked) {
+		const struct profile_activity *sample =
+			MAP64_FIND(firsts, wait_hash(wait), process->samples.list);
 
-		if (at != MAP64_NONE && is_same_wait(&process->samples.list[at], wait))
-			wait->stack = process->samples.list[at].stack;
+		if (sample && sample->tid == wait->tid && sample->reason == wait->reason &&
+		    sample->syscall == wait->syscall && sample->object == wait->object)
+			wait->stack = sample->stack;
 	}
 	map64_clear(&firsts);
 	return err;
@@ -708,7 +671,12 @@ static int samples_fill(struct finish_ctx *ctx)
 	/* of a part of the time they would be compared with all of it */
 	if (!err && !(profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_BLOCKED)))
 		err = fill_activities(ctx, true, NULL);
-	err = err ?: map_pids(&pids, profile);
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		uint64_t key = pid_key(&profile->processes[i], profile->processes[i].pid);
+
+		if (map64_get(&pids, key) == MAP64_NONE)
+			err = map64_put(&pids, key, (uint32_t)i);
+	}
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		struct profile_process *process = &profile->processes[i];
 
