@@ -122,27 +122,36 @@ static double late_share(const struct profile *p)
 {
 	uint64_t late_ns = 0, all_ns = 0;
 
-	for (size_t i = 0; i < p->processes_count; i++) {
-		const struct profile_process *process = &p->processes[i];
+	FOR_EACH (process, p->processes) {
 		uint64_t longest_ns = 0;
 
-		for (size_t k = 0; k < p->late_count; k++)
-			if (p->late[k].process == process->index &&
-			    p->late[k].since_ns < process->from_ns &&
-			    p->late[k].late_ns > longest_ns)
-				longest_ns = p->late[k].late_ns;
+		FOR_EACH (late, p->late)
+			if (late->process == process->index && late->since_ns < process->from_ns)
+				longest_ns = max_u64(longest_ns, late->late_ns);
 		add_up(&late_ns, longest_ns);
 		add_up(&all_ns, add_capped(profile_wall_ns(process), longest_ns));
 	}
 	return all_ns ? (double)late_ns / (double)all_ns : 0;
 }
 
-static void fill_losses(const struct finish_ctx *w)
+const struct profile *aggregate__finish(struct aggregate *a)
 {
-	struct profile *p = w->profile;
+	struct profile *p = &a->profile;
+	struct finish_ctx w = {.a = a, .profile = p};
+	int err = 0;
 
-	memcpy(p->losses, w->a->losses, sizeof(p->losses));
-	add_up(&p->losses[PERFX_LOSS_UNDECODED], w->hidden_records);
+	profile_clear(p);
+	for (size_t i = 0; i < PARTS_COUNT && !err; i++)
+		if (parts[i]->finish)
+			err = parts[i]->finish(&w);
+	free(w.places);
+	if (err) {
+		profile_clear(p);
+		errno = -err;
+		return NULL;
+	}
+	memcpy(p->losses, a->losses, sizeof(p->losses));
+	add_up(&p->losses[PERFX_LOSS_UNDECODED], w.hidden_records);
 	if (p->target_killed)
 		p->partial |= PROFILE_PARTIAL_KILLED;
 	if (!p->ended || p->losses[PERFX_LOSS_TRUNCATED_BYTES])
@@ -152,23 +161,5 @@ static void fill_losses(const struct finish_ctx *w)
 			p->partial |= PROFILE_PARTIAL_LOSSY;
 	if (late_share(p) > PROFILE_LOSSY_SHARE)
 		p->partial |= PROFILE_PARTIAL_LOSSY;
-}
-
-const struct profile *aggregate__finish(struct aggregate *a)
-{
-	struct finish_ctx w = {.a = a, .profile = &a->profile};
-	int err = 0;
-
-	profile_clear(&a->profile);
-	for (size_t i = 0; i < PARTS_COUNT && !err; i++)
-		if (parts[i]->finish)
-			err = parts[i]->finish(&w);
-	free(w.places);
-	if (!err) {
-		fill_losses(&w);
-		return &a->profile;
-	}
-	profile_clear(&a->profile);
-	errno = -err;
-	return NULL;
+	return p;
 }

@@ -233,9 +233,8 @@ int process_hits(struct aggregate *a, uint32_t process, uint32_t tid, unsigned h
 	if (at < 0)
 		return (int)at;
 	proc->hits_count += hits;
-	if (at == AGGREGATE_THREADS_MAX)
-		return 0;
-	proc->threads[at].hits_count += hits;
+	if (at < AGGREGATE_THREADS_MAX)
+		proc->threads[at].hits_count += hits;
 	return 0;
 }
 
@@ -386,23 +385,12 @@ static void cpu_facts(const struct aggregate *a, const struct process *proc,
 		facts->cpu_ns = add_capped(facts->cpu_user_ns, facts->cpu_system_ns);
 }
 
-/* The kernel's own high-water mark, where it was reached while the process was recorded: its
- * program began meanwhile, or the mark rose. */
-static uint64_t rss_peak(const struct aggregate *a, const struct process *proc)
-{
-	bool began = began_here(a, proc) || proc->origin == PROCESS_EXECUTED;
-	uint64_t mark = proc->last.rss_peak_bytes, seen = proc->rss_peak_bytes;
-
-	if (mark != PROFILE_ABSENT && mark > seen && (began || mark > proc->first.rss_peak_bytes))
-		return mark;
-	return seen ? seen : PROFILE_ABSENT;
-}
-
 static void usage_facts(const struct aggregate *a, const struct process *proc,
 			struct profile_process *facts)
 {
 	struct perfx_usage absent;
 	const struct perfx_usage *first, *last, *start = usage_at_start(a, proc);
+	uint64_t mark = proc->last.rss_peak_bytes;
 
 	memset(&absent, 0xff, sizeof(absent)); /* each field PROFILE_ABSENT */
 	first = proc->has_usage ? &proc->first : &absent;
@@ -410,7 +398,13 @@ static void usage_facts(const struct aggregate *a, const struct process *proc,
 	cpu_facts(a, proc, start, facts);
 	start = start ? start : &absent;
 	facts->rss_bytes = last->rss_bytes;
-	facts->rss_peak_bytes = rss_peak(a, proc);
+	facts->rss_peak_bytes = proc->rss_peak_bytes ?: PROFILE_ABSENT;
+	/* The kernel's own high-water mark, where it was reached while the process was recorded:
+	 * its program began meanwhile, or the mark rose. */
+	if (mark != PROFILE_ABSENT && mark > proc->rss_peak_bytes &&
+	    (began_here(a, proc) || proc->origin == PROCESS_EXECUTED ||
+	     mark > proc->first.rss_peak_bytes))
+		facts->rss_peak_bytes = mark;
 	facts->rss_anon_bytes = last->rss_anon_bytes;
 	facts->rss_file_bytes = last->rss_file_bytes;
 	facts->rss_shmem_bytes = last->rss_shmem_bytes;
@@ -481,14 +475,10 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 			 struct profile_process *facts)
 {
 	bool here = began_here(a, proc);
-	uint64_t from_ns, to_ns, middle_ns;
+	/* the first and the last time at which threads were sampled */
+	uint64_t from_ns = UINT64_MAX, to_ns = 0, middle_ns;
 
-	/* The first and the last time at which threads were sampled. */
-	from_ns = UINT64_MAX;
-	to_ns = 0;
-	for (size_t i = 0; i < proc->threads_count; i++) {
-		const struct thread *thread = &proc->threads[i];
-
+	FOR_EACH (thread, proc->threads) {
 		if (!thread->samples_count)
 			continue;
 		from_ns = min_u64(from_ns, thread->first.time_ns);
@@ -497,14 +487,12 @@ static int threads_facts(const struct aggregate *a, const struct process *proc,
 	if (from_ns > to_ns)
 		return 0;
 	middle_ns = from_ns + (to_ns - from_ns) / 2;
-	if (from_ns == to_ns)
-		middle_ns = to_ns;
 	facts->threads = calloc(proc->threads_count, sizeof(*facts->threads));
 	if (!facts->threads)
 		return -ENOMEM;
-	for (size_t i = 0; i < proc->threads_count; i++)
-		if (proc->threads[i].samples_count)
-			thread_facts(proc, here, &proc->threads[i], middle_ns,
+	FOR_EACH (thread, proc->threads)
+		if (thread->samples_count)
+			thread_facts(proc, here, thread, middle_ns,
 				     &facts->threads[facts->threads_count++]);
 	SORT_ITEMS(facts->threads, facts->threads_count, by_cpu);
 	return 0;
@@ -601,9 +589,9 @@ uint64_t profile_others_cpu_ns(const struct profile *profile)
 		ours = profile->recording_cpu_ns;
 	if (profile->host_busy_ns == PROFILE_ABSENT)
 		return PROFILE_ABSENT;
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].cpu_ns != PROFILE_ABSENT)
-			add_up(&ours, profile->processes[i].cpu_ns);
+	FOR_EACH (process, profile->processes)
+		if (process->cpu_ns != PROFILE_ABSENT)
+			add_up(&ours, process->cpu_ns);
 	return sub_capped(profile->host_busy_ns, ours);
 }
 

@@ -65,15 +65,6 @@ static bool is_usual(const struct usual_cost *cost)
 	       cost->calls_count >= (is_inside(cost->state) ? USUAL_INSIDE_MIN : USUAL_CALLS_MIN);
 }
 
-static bool has_cost(const struct usual_cost *cost, const struct perfx_span *span)
-{
-	if (cost->state != span->cost_state)
-		return false;
-	return is_inside(cost->state) ||
-	       (cost->state == PERFX_COST_COUNTED && cost->flops == span->flops &&
-		cost->bytes == span->bytes && cost->dtype == span->dtype);
-}
-
 int usual_cost_add(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
 	struct usual_costs *usual = &a->reductions->usual;
@@ -90,7 +81,10 @@ int usual_cost_add(struct aggregate *a, struct row *row, const struct perfx_span
 		cost->state = span->cost_state;
 		cost->dtype = span->dtype;
 	}
-	cost->varies |= !has_cost(cost, span);
+	cost->varies |= cost->state != span->cost_state ||
+			(!is_inside(cost->state) &&
+			 (cost->state != PERFX_COST_COUNTED || cost->flops != span->flops ||
+			  cost->bytes != span->bytes || cost->dtype != span->dtype));
 	return 0;
 }
 
@@ -126,8 +120,7 @@ static int usual_costs_take_over(struct aggregate *a, struct aggregate *before, 
 	const struct usual_costs *usual = &before->reductions->usual;
 
 	(void)from_ns;
-	for (size_t i = 0; i < usual->count; i++) {
-		const struct usual_cost *from = &usual->list[i];
+	FOR_EACH_OF (from, *usual) {
 		struct usual_cost *to;
 
 		if (!process_goes_on(a, from->process))
@@ -144,25 +137,22 @@ static int usual_costs_take_over(struct aggregate *a, struct aggregate *before, 
  * functions. */
 static bool is_nameless(const struct aggregate *a, uint32_t function)
 {
-	for (size_t i = 0; i < a->calls->rows_count; i++)
-		if (a->calls->rows[i]->function == function)
+	FOR_EACH (row, a->calls->rows)
+		if ((*row)->function == function)
 			return false;
 	return true;
 }
 
 static bool rests_on(const struct aggregate *a, uint32_t process, uint32_t function, bool nameless)
 {
-	unsigned source = function <= a->calls->functions_count
-				  ? a->calls->functions[function - 1].source
-				  : 0;
+	const struct profile_function *named = function_at(a, function);
 
 	if (!nameless)
 		return row_find(a, process, function);
-	for (size_t i = 0; i < a->calls->rows_count; i++) {
-		uint32_t of = a->calls->rows[i]->function;
+	FOR_EACH (row, a->calls->rows) {
+		const struct profile_function *f = function_at(a, (*row)->function);
 
-		if (a->calls->rows[i]->process == process && of <= a->calls->functions_count &&
-		    a->calls->functions[of - 1].source == source)
+		if ((*row)->process == process && f && f->source == (named ? named->source : 0))
 			return true;
 	}
 	return false;
@@ -232,8 +222,7 @@ static bool notes_for_parts(const struct aggregate *a, uint32_t process, uint32_
 
 	if (!noting || noting->source != PERFX_SOURCE_CUDA)
 		return false;
-	for (size_t i = 0; i < a->reductions->usual.count; i++) {
-		const struct usual_cost *cost = &a->reductions->usual.list[i];
+	FOR_EACH_OF (cost, a->reductions->usual) {
 		const struct profile_function *f = function_at(a, cost->function);
 
 		if (cost->process != process || !f || f->source != PERFX_SOURCE_CUDA)
@@ -273,14 +262,6 @@ static bool is_concerned(const struct aggregate *a, uint32_t process,
 	       (!record->function || rests_on(a, process, record->function, nameless));
 }
 
-/* Are calls that the probe of `by` shows recorded under this name: of a range, of an operation? */
-static bool is_named_by(const struct profile_function *f, const struct profile_function *by)
-{
-	return f->source == by->source &&
-	       (f->flags & PERFX_FUNCTION_RANGE ||
-		(f->offset == by->offset && !strcmp(f->module, by->module)));
-}
-
 uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t function,
 			  uint32_t *with)
 {
@@ -293,8 +274,12 @@ uint64_t calls_seen_until(const struct aggregate *a, uint32_t process, uint32_t 
 
 		if (record->to != PERFX_REDUCED_REMOVED)
 			continue;
+		/* its calls are recorded under this name: of a range, of an operation */
 		gives_names =
-			removed && is_named_by(f, removed) && is_nameless(a, record->function);
+			removed && f->source == removed->source &&
+			(f->flags & PERFX_FUNCTION_RANGE ||
+			 (f->offset == removed->offset && !strcmp(f->module, removed->module))) &&
+			is_nameless(a, record->function);
 		if (!is_concerned(a, process, record, gives_names) ||
 		    !(removed == f || gives_names))
 			continue;

@@ -36,54 +36,44 @@ bool stacks_some_left_out(const struct stacks *stacks)
 	return stacks->some_left_out;
 }
 
-static bool same_stack(const struct stacks *stacks, const struct stack *stack,
-		       const struct event *event)
-{
-	return stack->frames_count == event->stack.frames_count &&
-	       stack->flags == event->stack.flags &&
-	       (!stack->frames_count || !memcmp(&stacks->addresses[stack->first], event->addresses,
-						stack->frames_count * sizeof(uint64_t)));
-}
-
-static int add_stack(struct stacks *stacks, const struct event *event)
-{
-	uint32_t count = event->stack.frames_count, at = (uint32_t)stacks->count;
-
-	if (grow_array(&stacks->list, &stacks->capacity, (size_t)at + 1, sizeof(*stacks->list)) ||
-	    grow_array(&stacks->addresses, &stacks->addresses_capacity,
-		       stacks->addresses_count + count, sizeof(*stacks->addresses)) ||
-	    map64_put(&stacks->ids, MAP64_PAIR(event->stack.process, event->stack.stack), at))
-		return -ENOMEM;
-	stacks->list[at] = (struct stack){
-		.process = event->stack.process,
-		.id = event->stack.stack,
-		.frames_count = count,
-		.flags = event->stack.flags,
-		.first = stacks->addresses_count,
-	};
-	if (count)
-		memcpy(&stacks->addresses[stacks->addresses_count], event->addresses,
-		       count * sizeof(uint64_t));
-	stacks->addresses_count += count;
-	stacks->count++;
-	return 0;
-}
-
 static int handle_stack(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_stack *record = &event->stack;
 	struct stacks *stacks = a->stacks;
 	const struct stack *known;
+	struct stack *stack;
+	size_t bytes = record->frames_count * sizeof(uint64_t);
 
 	if (record->stack == 0 || record->process == 0 || record->process > AGGREGATE_PROCESSES_MAX)
 		return undecoded(a);
 	known = stack_find(stacks, record->process, record->stack);
 	if (known)
-		return same_stack(stacks, known, event) ? 0 : undecoded(a);
+		return known->frames_count == record->frames_count &&
+				       known->flags == record->flags &&
+				       (!bytes || !memcmp(stack_addresses(stacks, known),
+							  event->addresses, bytes))
+			       ? 0
+			       : undecoded(a);
 	if (stacks->count >= AGGREGATE_STACKS_MAX)
 		return undecoded(a);
 	stacks->some_left_out |= PERFX_STACK_END(record->flags) == PERFX_STACK_END_LEFT_OUT;
-	return add_stack(stacks, event);
+	if (grow_array(&stacks->addresses, &stacks->addresses_capacity,
+		       stacks->addresses_count + record->frames_count, sizeof(*stacks->addresses)))
+		return -ENOMEM;
+	stack = MAP64_ITEM_OF(stacks, MAP64_PAIR(record->process, record->stack));
+	if (!stack)
+		return -ENOMEM;
+	*stack = (struct stack){
+		.process = record->process,
+		.id = record->stack,
+		.frames_count = record->frames_count,
+		.flags = record->flags,
+		.first = stacks->addresses_count,
+	};
+	if (bytes)
+		memcpy(&stacks->addresses[stack->first], event->addresses, bytes);
+	stacks->addresses_count += record->frames_count;
+	return 0;
 }
 
 static struct frame *frame_at(const struct stacks *stacks, uint32_t index)
