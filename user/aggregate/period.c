@@ -286,19 +286,16 @@ static const struct candidate *choose(const struct search *search)
 {
 	const struct candidate *best = NULL, *often = NULL;
 
-	for (size_t i = 0; i < search->candidates_count; i++)
-		if (!best || is_better(&search->candidates[i], best))
-			best = &search->candidates[i];
-	for (size_t i = 0; best && i < search->candidates_count; i++) {
-		const struct candidate *candidate = &search->candidates[i];
-
+	FOR_EACH (candidate, search->candidates)
+		if (!best || is_better(candidate, best))
+			best = candidate;
+	FOR_EACH (candidate, search->candidates)
 		if (divides(candidate, best) && (!often || is_better(candidate, often)))
 			often = candidate;
-	}
-	return often ? often : best;
+	return often ?: best;
 }
 
-/* The mean of what n periods leave open (Laplace's rule). */
+/* The expected share of periods that are alike, by Laplace's rule. */
 static double confidence_of(const struct candidate *candidate)
 {
 	return (candidate->alike * (double)candidate->periods_count + 1) /
@@ -546,8 +543,8 @@ int periods_span(struct aggregate *a, const struct perfx_span *span)
 
 void periods_reduced(struct periods *periods, uint32_t process)
 {
-	for (size_t i = 0; i < periods->count; i++) {
-		struct period_calls *calls = &periods->list[i].calls;
+	FOR_EACH_OF (thread, *periods) {
+		struct period_calls *calls = &thread->calls;
 
 		if (calls->process != process)
 			continue;
@@ -561,17 +558,12 @@ void periods_reduced(struct periods *periods, uint32_t process)
  * makes more calls than the main one is decided before it, and is none of the program's loop. */
 static bool is_settled(const struct aggregate *a, const struct period_calls *calls)
 {
-	const struct periods *periods = a->periods;
-
 	if (a->processes->list[calls->process]->has_steps || is_worker(a, calls->process))
 		return true;
-	for (size_t i = 0; i < periods->count; i++) {
-		const struct period_thread *thread = &periods->list[i];
-
+	FOR_EACH_OF (thread, *a->periods)
 		if (thread->calls.process == calls->process && thread->decided &&
 		    (!is_main(a, calls) || is_main(a, &thread->calls)))
 			return true;
-	}
 	return false;
 }
 
@@ -597,8 +589,8 @@ static int periods_fill(struct finish_ctx *ctx)
 static int periods_take_over(struct aggregate *a, struct aggregate *before, uint64_t from_ns)
 {
 	(void)from_ns;
-	for (size_t i = 0; i < before->periods->count; i++) {
-		struct period_thread *thread = &before->periods->list[i], *into;
+	FOR_EACH_OF (thread, *before->periods) {
+		struct period_thread *into;
 
 		if (!process_goes_on(a, thread->calls.process))
 			continue;
@@ -617,8 +609,8 @@ static void periods_clear(void *state)
 {
 	struct periods *periods = state;
 
-	for (size_t i = 0; i < periods->count; i++)
-		forget_calls(&periods->list[i].calls);
+	FOR_EACH_OF (thread, *periods)
+		free(thread->calls.list);
 	free(periods->list);
 	map64_clear(&periods->ids);
 }

@@ -48,19 +48,6 @@ static struct step_tally sum_of(const struct steps *steps, const struct step_thr
 	return sum;
 }
 
-/* The sum at the end of a step. A step that ends at the entry of a call ended before now: the calls
- * since then are subtracted, if they are still kept. */
-static struct step_tally sum_until(const struct steps *steps, const struct step_thread *thread,
-				   const struct ender *ender, uint64_t end_ns)
-{
-	struct step_tally sum = sum_of(steps, thread), later;
-
-	if (ender->by_entry &&
-	    step_costs_since(&steps->costs, thread->process, thread->tid, end_ns, &later))
-		step_tally_subtract(&sum, &later);
-	return sum;
-}
-
 /* Subtracts the sum at the last end from the sum `now`; false: the last one is not known. */
 static bool tally_step(const struct steps *steps, const struct step_thread *thread,
 		       const struct ender *ender, uint64_t from_ns, const struct step_tally *now,
@@ -177,9 +164,14 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 		.to_ns = max_u64(end_ns, from_ns),
 		.off_cpu_ns = thread->off_cpu_ns - (follows ? ender->at_off_cpu_ns : 0),
 	};
-	struct step_tally now = sum_until(steps, thread, ender, step.to_ns), tally;
+	struct step_tally now = sum_of(steps, thread), later, tally;
 	bool known;
 
+	/* a step that ends at the entry of a call ended before now: the calls since then are
+	 * subtracted, if they are still kept */
+	if (ender->by_entry &&
+	    step_costs_since(&steps->costs, thread->process, thread->tid, step.to_ns, &later))
+		step_tally_subtract(&now, &later);
 	count_end(ender, false);
 	if (from_ns == UINT64_MAX) {
 		note_end(thread, ender, end_ns, &now);
@@ -509,8 +501,8 @@ static void step_thread_clear(struct step_thread *thread)
 
 void steps_hide_periods(struct steps *steps)
 {
-	for (size_t i = 0; i < steps->shown_count; i++)
-		step_thread_clear(&steps->shown[i]);
+	FOR_EACH (thread, steps->shown)
+		step_thread_clear(thread);
 	steps->shown_count = 0;
 }
 
@@ -555,14 +547,6 @@ int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 	return 0;
 }
 
-/* A thread that ends no steps and has made no call since needs no account. */
-static bool is_idle(const struct step_thread *thread, uint64_t since_ns)
-{
-	return !thread->enders_count &&
-	       (!thread->phases.count ||
-		thread->phases.list[thread->phases.count - 1].to_ns < since_ns);
-}
-
 static int thread_continue(struct steps *steps, struct step_thread *before)
 {
 	struct step_thread *thread = thread_of(steps, before->process, before->tid);
@@ -589,29 +573,33 @@ static int thread_continue(struct steps *steps, struct step_thread *before)
 int steps_continue(struct steps *steps, struct steps *before, uint64_t from_ns,
 		   bool (*goes_on)(void *ctx, uint32_t process), void *ctx)
 {
-	uint64_t since_ns = before->from_ns;
 	int err = 0;
 
 	steps->from_ns = from_ns;
 	steps->recording_windows_count = 0;
 	for (size_t i = 0; i < before->recording_windows_count && !err; i++)
 		err = steps_recording_window(steps, before->recording_windows[i]);
-	for (size_t i = 0; i < before->threads_count && !err; i++)
-		if (goes_on(ctx, before->threads[i].process) &&
-		    !is_idle(&before->threads[i], since_ns))
-			err = thread_continue(steps, &before->threads[i]);
+	FOR_EACH (thread, before->threads) {
+		const struct phase_times *phases = &thread->phases;
+		bool is_active =
+			thread->enders_count ||
+			(phases->count && phases->list[phases->count - 1].to_ns >= before->from_ns);
+
+		if (!err && is_active && goes_on(ctx, thread->process))
+			err = thread_continue(steps, thread);
+	}
 	err = err ?: step_costs_continue(&steps->costs, &before->costs, from_ns, goes_on, ctx);
 	/* where steps end, those to come have no calls of the past */
-	for (size_t i = 0; i < steps->threads_count && !err; i++)
-		if (steps->threads[i].enders_count)
-			step_costs_forget_calls(&steps->costs, steps->threads[i].process, from_ns);
+	FOR_EACH (thread, steps->threads)
+		if (!err && thread->enders_count)
+			step_costs_forget_calls(&steps->costs, thread->process, from_ns);
 	return err;
 }
 
 void steps_clear(struct steps *steps)
 {
-	for (size_t i = 0; i < steps->threads_count; i++)
-		step_thread_clear(&steps->threads[i]);
+	FOR_EACH (thread, steps->threads)
+		step_thread_clear(thread);
 	steps_hide_periods(steps);
 	free(steps->shown);
 	free(steps->threads);
