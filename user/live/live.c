@@ -61,20 +61,19 @@ static int copy_processes(struct judgement *judgement, const struct profile *pro
 	who->processes = calloc(profile->processes_count + 1, sizeof(*who->processes));
 	if (!who->processes)
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *process = &profile->processes[i];
+	FOR_EACH (process, profile->processes) {
+		uint32_t at = (uint32_t)who->processes_count++;
 
-		who->processes[i] = (struct profile_process){
+		who->processes[at] = (struct profile_process){
 			.index = process->index,
 			.pid = process->pid,
 			.comm = pool_add(&judgement->names, process->comm),
 			.cmdline = pool_add(&judgement->names, process->cmdline),
 		};
-		if (!who->processes[i].comm || !who->processes[i].cmdline ||
-		    map64_put(&judgement->places, process->index, (uint32_t)i))
+		if (!who->processes[at].comm || !who->processes[at].cmdline ||
+		    map64_put(&judgement->places, process->index, at))
 			return -ENOMEM;
 	}
-	who->processes_count = profile->processes_count;
 	return 0;
 }
 

@@ -113,12 +113,6 @@ static struct live_function *function_of(struct run *run, const struct profile_f
 	return new;
 }
 
-static void run_process_free(struct run_process *process)
-{
-	free(process->history);
-	free(process);
-}
-
 /* NULL: no memory. An index is another process's only when its process has been gone for more than
  * an epoch. */
 static struct run_process *run_process_get(struct run *run, uint32_t index)
@@ -144,11 +138,12 @@ int run_forget(struct run *run, uint64_t epoch)
 	size_t kept = 0;
 
 	map64_clear(&run->process_ids);
-	for (size_t i = 0; i < run->processes_count; i++) {
-		struct run_process *process = run->processes[i];
+	FOR_EACH (slot, run->processes) {
+		struct run_process *process = *slot;
 
 		if (process->epoch != epoch) {
-			run_process_free(process);
+			free(process->history);
+			free(process);
 			continue;
 		}
 		run->processes[kept] = process;
@@ -161,8 +156,10 @@ int run_forget(struct run *run, uint64_t epoch)
 
 void run_clear(struct run *run)
 {
-	FOR_EACH (process, run->processes)
-		run_process_free(*process);
+	FOR_EACH (process, run->processes) {
+		free((*process)->history);
+		free(*process);
+	}
 	free(run->processes);
 	map64_clear(&run->process_ids);
 	map64_clear(&run->function_ids);
@@ -422,17 +419,6 @@ static uint64_t grown_by(uint64_t *before, uint64_t now)
 	return more;
 }
 
-static void add_totals(struct live_totals *totals, const struct profile *profile,
-		       struct growth *growth)
-{
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
-		totals->losses[i] += grown_by(&growth->losses[i], profile->losses[i]);
-	totals->hits_count += grown_by(&growth->hits_count, profile->hits_count);
-	if (profile->overhead_ns > growth->overhead_ns)
-		totals->overhead_ns += profile->overhead_ns - growth->overhead_ns;
-	growth->overhead_ns = profile->overhead_ns;
-}
-
 ORDER(by_self, struct live_row, DESCENDING(a->period.self_ns, b->period.self_ns),
       DESCENDING(a->period.calls_count, b->period.calls_count))
 ORDER(by_samples, struct live_line,
@@ -486,7 +472,12 @@ int run_snapshot(struct run *run, struct live_snapshot *view, struct growth *gro
 	}
 	if (err)
 		return err;
-	add_totals(&run->totals, profile, growth);
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		run->totals.losses[i] += grown_by(&growth->losses[i], profile->losses[i]);
+	run->totals.hits_count += grown_by(&growth->hits_count, profile->hits_count);
+	if (profile->overhead_ns > growth->overhead_ns)
+		run->totals.overhead_ns += profile->overhead_ns - growth->overhead_ns;
+	growth->overhead_ns = profile->overhead_ns;
 	SORT_ITEMS(view->processes, view->processes_count, by_steps);
 	SORT_ITEMS(view->rows, view->rows_count, by_self);
 	SORT_ITEMS(view->lines, view->lines_count, by_samples);

@@ -54,11 +54,9 @@ static int add_event(struct cutting *cutting, const struct event *event)
 
 static void add_loss(struct cutting *cutting, enum perfx_loss_kind loss, uint64_t count)
 {
-	struct perfx_loss record = {
-		.hdr = {sizeof(record), PERFX_KIND_LOSS, sizeof(record)},
-		.loss = loss,
-		.count = count,
-	};
+	struct perfx_loss record = {.hdr = {sizeof(record), PERFX_KIND_LOSS, sizeof(record)},
+				    .loss = loss,
+				    .count = count};
 
 	if (count)
 		text_add_bytes(&cutting->open, (const char *)&record, sizeof(record));

@@ -84,24 +84,22 @@ static int give_up_segment(struct flight_buffer *flight)
 	return err;
 }
 
-/* When the oldest segment ends; 0: it goes on. */
-static uint64_t oldest_end_ns(const struct flight_buffer *flight)
+/* Does the oldest segment end so early that it is not kept? */
+static bool is_oldest_past(const struct flight_buffer *flight)
 {
 	const struct held_block *block = flight->oldest;
 
 	while (block && !block->segment_ns)
 		block = block->next;
-	return block ? block->segment_ns : 0;
+	return block && block->segment_ns + flight->length_ns <= flight->to_ns;
 }
 
 /* Gives up segments that are older than the length, and those without room. */
 static int give_up(struct flight_buffer *flight)
 {
-	uint64_t end_ns;
 	int err = 0;
 
-	while (!err && (end_ns = oldest_end_ns(flight)) &&
-	       end_ns + flight->length_ns <= flight->to_ns)
+	while (!err && is_oldest_past(flight))
 		err = give_up_segment(flight);
 	while (!err && flight->oldest && flight->bytes > flight->bytes_max) {
 		flight->missed_from_ns = flight->to_ns;
@@ -177,7 +175,8 @@ static int add_record(void *ctx, const struct perfx_record *record)
 	return err;
 }
 
-static int write_closing(struct file *file, const struct capture_dump *dump)
+static int write_capture(struct flight_buffer *flight, struct file *file,
+			 const struct capture_dump *dump)
 {
 	struct perfx_time_slice record = {.recording_ns = dump->recording_ns,
 					  .flags = PERFX_TIME_SLICE_FLIGHT |
@@ -186,20 +185,6 @@ static int write_closing(struct file *file, const struct capture_dump *dump)
 					  .step_to_ns = dump->step.to_ns,
 					  .step_process = dump->step.process};
 	struct pack_buffer buffer;
-	int err = add_record(file, PACK(&buffer, PERFX_KIND_TIME_SLICE, record, dump->why));
-
-	for (size_t at = 0; at < dump->closing_bytes && !err;) {
-		const struct perfx_record *closing = (const void *)(dump->closing + at);
-
-		err = add_record(file, closing);
-		at += closing->size;
-	}
-	return err ?: write_records(file);
-}
-
-static int write_capture(struct flight_buffer *flight, struct file *file,
-			 const struct capture_dump *dump)
-{
 	int err = capture_write_header(file->fd);
 
 	file->bytes = sizeof(struct capture_header);
@@ -210,7 +195,14 @@ static int write_capture(struct flight_buffer *flight, struct file *file,
 		block_renumber(block->block, file->sequence++);
 		err = write_bytes(file, block->block, block->bytes);
 	}
-	return err ?: write_closing(file, dump);
+	err = err ?: add_record(file, PACK(&buffer, PERFX_KIND_TIME_SLICE, record, dump->why));
+	for (size_t at = 0; at < dump->closing_bytes && !err;) {
+		const struct perfx_record *closing = (const void *)(dump->closing + at);
+
+		err = add_record(file, closing);
+		at += closing->size;
+	}
+	return err ?: write_records(file);
 }
 
 /* An existing file of that name stays until the new one, PATH.part, is whole. */

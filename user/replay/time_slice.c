@@ -3,6 +3,7 @@
 
 #include "aggregate/aggregate.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "decode/decode.h"
 #include "decode/pack.h"
@@ -104,17 +105,11 @@ static int begin_memory(struct time_slice *slice)
 	return keyframe__write_memory(slice->keyframe, slice->since_ns, emit_record, slice);
 }
 
-static void note_time(struct time_slice *slice, uint64_t time_ns)
-{
-	if (time_ns > slice->seen_ns)
-		slice->seen_ns = time_ns;
-}
-
 enum side { BEFORE, WITHIN, AFTER };
 
 static enum side side_of(struct time_slice *slice, uint64_t time_ns)
 {
-	note_time(slice, time_ns);
+	slice->seen_ns = max_u64(slice->seen_ns, time_ns);
 	if (!slice->start_ns || time_ns < slice->since_ns)
 		return BEFORE;
 	return time_ns < slice->until_ns ? WITHIN : AFTER;
@@ -145,25 +140,23 @@ static int emit_timed(struct time_slice *slice, const struct event *event, bool 
 	return err ?: emit_event(slice, event);
 }
 
-static uint64_t between(uint64_t a, uint64_t b, uint64_t slice, uint64_t whole)
+static uint64_t between(uint64_t a, uint64_t b, uint64_t part, uint64_t whole)
 {
 	if (a == UINT64_MAX || b == UINT64_MAX || b < a || !whole)
 		return a;
-	return a + (uint64_t)((unsigned __int128)(b - a) * slice / whole);
+	return a + (uint64_t)((unsigned __int128)(b - a) * part / whole);
 }
 
 /* Interpolates counters between two samples; other fields are those of the first. */
 static struct perfx_usage interpolate(const struct perfx_usage *a, const struct perfx_usage *b,
 				      uint64_t time_ns)
 {
-	uint64_t slice = time_ns > a->time_ns ? time_ns - a->time_ns : 0;
 	uint64_t whole = b->time_ns > a->time_ns ? b->time_ns - a->time_ns : 0;
+	uint64_t part = min_u64(time_ns > a->time_ns ? time_ns - a->time_ns : 0, whole);
 	struct perfx_usage usage = *a;
 
 	usage.time_ns = time_ns;
-	if (slice > whole)
-		slice = whole;
-#define COUNTER(field) usage.field = between(a->field, b->field, slice, whole)
+#define COUNTER(field) usage.field = between(a->field, b->field, part, whole)
 	COUNTER(cpu_user_ns);
 	COUNTER(cpu_system_ns);
 	COUNTER(read_bytes);
@@ -223,18 +216,6 @@ static int add_usage(struct time_slice *slice, const struct event *event)
 	sampled->last = *usage;
 	sampled->has_last = true;
 	return err;
-}
-
-static int end_segment(struct time_slice *slice, uint64_t from_ns, uint64_t to_ns);
-
-static int keep_sum(struct time_slice *slice, const struct event *event)
-{
-	int err = 0;
-
-	if (slice->sums.length > SUMS_BYTES_MAX)
-		err = end_segment(slice, slice->segment_ns, slice->seen_ns);
-	text_add_bytes(&slice->sums, event->record, event->hdr.size);
-	return err ?: slice->sums.failed ? -ENOMEM : 0;
 }
 
 /* A sum of a segment. */
@@ -307,13 +288,13 @@ static int add_of_capture(struct time_slice *slice, const struct event *event)
 	if (event->kind == PERFX_KIND_SEGMENT) {
 		uint64_t since_ns = event->segment.since_ns;
 
-		note_time(slice, event->segment.time_ns);
+		slice->seen_ns = max_u64(slice->seen_ns, event->segment.time_ns);
 		err = end_segment(slice, since_ns ? since_ns : slice->segment_ns,
 				  event->segment.time_ns);
 		return err || slice->begun ? err : keyframe__add(slice->keyframe, event);
 	}
 	if (event->kind == PERFX_KIND_END) {
-		note_time(slice, event->end.time_ns);
+		slice->seen_ns = max_u64(slice->seen_ns, event->end.time_ns);
 		slice->end = event->end;
 		slice->has_end = true;
 		return end_segment(slice, slice->segment_ns, event->end.time_ns);
@@ -332,6 +313,7 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 	enum perfx_role role = role_of(event->kind);
 	bool begun = role == PERFX_ROLE_EVENT ? slice->begun : slice->memory_begun;
 	const struct perfx_span *span = &event->span;
+	int err = 0;
 
 	if (is_of_keyframe(event) && !begun)
 		return keyframe__add(slice->keyframe, event);
@@ -353,7 +335,10 @@ int time_slice__event(struct time_slice *slice, const struct event *event)
 		return slice->begun ? emit_event(slice, event)
 				    : keyframe__add(slice->keyframe, event);
 	case PERFX_ROLE_SUM:
-		return keep_sum(slice, event);
+		if (slice->sums.length > SUMS_BYTES_MAX)
+			err = end_segment(slice, slice->segment_ns, slice->seen_ns);
+		text_add_bytes(&slice->sums, event->record, event->hdr.size);
+		return err ?: slice->sums.failed ? -ENOMEM : 0;
 	case PERFX_ROLE_CAPTURE:
 		return add_of_capture(slice, event);
 	case PERFX_ROLE_NONE:
