@@ -150,18 +150,6 @@ enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns
 	return share >= ctx->thresholds->all_medium ? FINDING_MEDIUM : FINDING_LOW;
 }
 
-/* A copy, for findings outlive the profile. */
-static int copy_place(struct finding_place *place, const struct profile_frame *frame)
-{
-	if (!frame)
-		return 0;
-	place->function = strdup(frame->function);
-	place->file = strdup(frame->file);
-	place->line = frame->line;
-	place->is_own = location_is_own_python(frame);
-	return place->function && place->file ? 0 : -ENOMEM;
-}
-
 void finding_clear(struct finding *finding)
 {
 	free(finding->place.function);
@@ -187,21 +175,6 @@ struct note rules_note(const struct rules_ctx *ctx, enum bottleneck bottleneck, 
 			     .share = share};
 }
 
-/* Remedies of these have the same work done with less waiting. */
-static bool is_waiting(enum bottleneck bottleneck)
-{
-	static const bool waiting[BOTTLENECKS] = {
-		[BOTTLENECK_INPUT] = true,     [BOTTLENECK_GIL] = true,
-		[BOTTLENECK_LOCK] = true,      [BOTTLENECK_DISK] = true,
-		[BOTTLENECK_OUTPUT] = true,    [BOTTLENECK_CHILD] = true,
-		[BOTTLENECK_SLEEP] = true,     [BOTTLENECK_CONTENTION] = true,
-		[BOTTLENECK_THROTTLED] = true, [BOTTLENECK_OVERSUBSCRIBED] = true,
-		[BOTTLENECK_STOPPED] = true,   [BOTTLENECK_IMBALANCE] = true,
-	};
-
-	return waiting[bottleneck];
-}
-
 /* The part of its time that the driving thread would not need without a lock: nobody waits for the
  * work of the threads that take the lock, but they take CPUs, and so would those that wait for it.
  */
@@ -224,13 +197,23 @@ static double most_without_lock(const struct rules_ctx *ctx, double cpus)
 	return fmax(1 - own_ns / wall_ns / share, 0);
 }
 
+/* Remedies of these have the same work done with less waiting. */
+static const bool is_waiting[BOTTLENECKS] = {
+	[BOTTLENECK_INPUT] = true,     [BOTTLENECK_GIL] = true,
+	[BOTTLENECK_LOCK] = true,      [BOTTLENECK_DISK] = true,
+	[BOTTLENECK_OUTPUT] = true,    [BOTTLENECK_CHILD] = true,
+	[BOTTLENECK_SLEEP] = true,     [BOTTLENECK_CONTENTION] = true,
+	[BOTTLENECK_THROTTLED] = true, [BOTTLENECK_OVERSUBSCRIBED] = true,
+	[BOTTLENECK_STOPPED] = true,   [BOTTLENECK_IMBALANCE] = true,
+};
+
 double rules_most_gain_ns(const struct rules_ctx *ctx, enum bottleneck bottleneck)
 {
 	double unit_ns = rules_unit_ns(ctx), cpus = rules_allowed_cpus(ctx);
 	double wall_ns = (double)ctx->driver->wall_ns;
 	double computing_ns = (double)ctx->account->all.ns[ACCOUNT_COMPUTING];
 
-	if (!is_waiting(bottleneck) || cpus < 1 || wall_ns <= 0)
+	if (!is_waiting[bottleneck] || cpus < 1 || wall_ns <= 0)
 		return unit_ns;
 	if (bottleneck == BOTTLENECK_GIL || bottleneck == BOTTLENECK_LOCK)
 		return unit_ns * most_without_lock(ctx, cpus);
@@ -266,6 +249,7 @@ static void complete(struct note *note, const struct rules_ctx *ctx, const char 
 void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,
 		   double weight, struct note *note)
 {
+	const struct profile_frame *place = note->place;
 	double most_ns = note->is_work ? INFINITY : rules_most_gain_ns(ctx, note->bottleneck);
 	struct finding finding;
 
@@ -289,8 +273,15 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		.share = note->share,
 		.look = strdup(note->look ?: ""),
 	};
-	if (copy_place(&finding.place, note->place) || !finding.look || !finding.subject ||
-	    !finding.evidence || !finding.threshold || !finding.suggestion || !finding.headline ||
+	/* a copy, for findings outlive the profile */
+	if (place)
+		finding.place = (struct finding_place){.function = strdup(place->function),
+						       .file = strdup(place->file),
+						       .line = place->line,
+						       .is_own = location_is_own_python(place)};
+	if ((place && (!finding.place.function || !finding.place.file)) || !finding.look ||
+	    !finding.subject || !finding.evidence || !finding.threshold || !finding.suggestion ||
+	    !finding.headline ||
 	    grow_array(&ctx->findings, &ctx->findings_capacity, ctx->findings_count + 1,
 		       sizeof(finding))) {
 		finding_clear(&finding);
@@ -328,19 +319,6 @@ static const struct rule {
 	{.find = rules_straggler, .of_brief = true},
 };
 
-/* A launcher only waits, as it should; its own work is not the job. */
-static void apply_rules(struct rules_ctx *ctx)
-{
-	bool is_brief = rules_is_short(ctx);
-
-	for (size_t i = 0; i < sizeof(all_rules) / sizeof(all_rules[0]); i++)
-		if (ctx->role != PROCESS_LAUNCHER && (all_rules[i].of_brief || !is_brief) &&
-		    (!all_rules[i].of_main || ctx->is_main))
-			all_rules[i].find(ctx);
-	rules_own(ctx);
-	rules_rank(ctx);
-}
-
 /* ctx: of the process, with what was found of it before. */
 static int analyze_process(struct rules_ctx *ctx, struct process_analysis *out)
 {
@@ -363,8 +341,16 @@ static int analyze_process(struct rules_ctx *ctx, struct process_analysis *out)
 	ctx->time = &out->time;
 	ctx->parallel = &out->parallel;
 	ctx->requests = requests_find(ctx);
-	if (!is_compiler_of_another(ctx->profile, process))
-		apply_rules(ctx);
+	if (!is_compiler_of_another(ctx->profile, process)) {
+		/* a launcher only waits, as it should; its own work is not the job */
+		for (size_t i = 0; i < sizeof(all_rules) / sizeof(all_rules[0]); i++)
+			if (ctx->role != PROCESS_LAUNCHER &&
+			    (all_rules[i].of_brief || !rules_is_short(ctx)) &&
+			    (!all_rules[i].of_main || ctx->is_main))
+				all_rules[i].find(ctx);
+		rules_own(ctx);
+		rules_rank(ctx);
+	}
 	out->silenced_count = ctx->silenced_count;
 	out->findings = ctx->findings;
 	out->findings_count = ctx->findings_count;
@@ -434,23 +420,6 @@ static bool is_minor(const struct profile_process *process, const struct profile
 	       main->cpu_ns != PROFILE_ABSENT && process->cpu_ns <= main->cpu_ns / 2;
 }
 
-/* A worker that a package starts may run nothing but packages, for a line of its parent. */
-static void find_job_lines(struct analysis *analysis, const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->processes_count; i++) {
-		const struct profile_process *parent =
-			profile_parent(profile, &profile->processes[i]);
-		struct process_account *account = &analysis->processes[i].account;
-		const struct process_account *of_parent;
-
-		if (!parent || account->main_line)
-			continue;
-		of_parent = &analysis->processes[parent - profile->processes].account;
-		if (of_parent->joins_children)
-			account->job_line = of_parent->main_line;
-	}
-}
-
 /* Where the time of steps goes is known of all processes before one is judged. drivers: one for
  * each process, to be filled. */
 static int find_times(struct analysis *analysis, const struct profile *profile,
@@ -469,7 +438,17 @@ static int find_times(struct analysis *analysis, const struct profile *profile,
 			err = step_time_find(&times[i], profile, process, &drivers[i]);
 		analysis->processes[i].time = times[i];
 	}
-	find_job_lines(analysis, profile);
+	/* a worker that a package starts may run nothing but packages, for a line of its parent */
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *parent =
+			profile_parent(profile, &profile->processes[i]);
+		struct process_account *account = &analysis->processes[i].account;
+		const struct process_account *of_parent =
+			parent ? &analysis->processes[parent - profile->processes].account : NULL;
+
+		if (of_parent && of_parent->joins_children && !account->main_line)
+			account->job_line = of_parent->main_line;
+	}
 	if (!err)
 		err = ranks_find(&analysis->ranks, profile, times);
 	free(times);

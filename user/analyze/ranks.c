@@ -21,20 +21,6 @@ static bool is_rank(const struct profile *profile, const struct profile_process 
 		 parent->rank.rank == process->rank.rank);
 }
 
-static struct rank_row row_of(const struct profile *profile, size_t process,
-			      const struct step_time *time)
-{
-	struct rank_row row = {.process = process,
-			       .job = profile->processes[process].rank.job,
-			       .step_ns = (double)profile->processes[process].steps.avg_ns};
-
-	if (time->known)
-		row.wait_ns = fmin(time->ns[TIME_COMMUNICATION], row.step_ns);
-	row.own_ns = row.step_ns - row.wait_ns;
-	row.own_error_ns = time->error_ns[TIME_COMMUNICATION];
-	return row;
-}
-
 /* Whose excess over the average of the other ranks of a job is the largest. */
 static void find_excess(struct rank_row *lead, const struct rank_row *rows, size_t count,
 			const struct step_time *times)
@@ -95,30 +81,6 @@ size_t ranks_of_job(const struct profile *profile, const struct profile_process 
 		count += is_rank(profile, &profile->processes[i]) &&
 			 is_one_job(&profile->processes[i].rank, &process->rank);
 	return count;
-}
-
-/* Insertion by job and rank: there are few. */
-static void insert(struct ranks *ranks, const struct profile *profile, struct rank_row row)
-{
-	const struct profile_process *processes = profile->processes;
-	size_t at = ranks->count++;
-
-	for (; at; at--) {
-		const struct rank_row *before = &ranks->rows[at - 1];
-		int order = strcmp(before->job, row.job);
-
-		if (!order)
-			order = processes[before->process].rank.world_size <
-						processes[row.process].rank.world_size
-					? -1
-					: processes[before->process].rank.world_size >
-						  processes[row.process].rank.world_size;
-		if (order < 0 || (!order && processes[before->process].rank.rank <=
-						    processes[row.process].rank.rank))
-			break;
-		ranks->rows[at] = *before;
-	}
-	ranks->rows[at] = row;
 }
 
 /* Clocks of two machines that were compared by the collectives themselves. */
@@ -357,6 +319,11 @@ static int find_skew(struct skew *skew, const struct profile *profile, const str
 	return err;
 }
 
+/* By job, then rank; of equal ones in the order of the profile. */
+ORDER(by_rank, struct rank_row, strcmp(a->job, b->job),
+      ASCENDING(a->rank->world_size, b->rank->world_size), ASCENDING(a->rank->rank, b->rank->rank),
+      ASCENDING(a->process, b->process))
+
 int ranks_find(struct ranks *ranks, const struct profile *profile, const struct step_time *times)
 {
 	size_t from = 0;
@@ -366,13 +333,24 @@ int ranks_find(struct ranks *ranks, const struct profile *profile, const struct 
 						sizeof(*ranks->skews))};
 	if (!ranks->rows || !ranks->skews)
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (is_rank(profile, &profile->processes[i]))
-			insert(ranks, profile, row_of(profile, i, &times[i]));
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *process = &profile->processes[i];
+		struct rank_row row = {.process = i,
+				       .rank = &process->rank,
+				       .job = process->rank.job,
+				       .step_ns = (double)process->steps.avg_ns,
+				       .own_error_ns = times[i].error_ns[TIME_COMMUNICATION]};
+
+		if (!is_rank(profile, process))
+			continue;
+		if (times[i].known)
+			row.wait_ns = fmin(times[i].ns[TIME_COMMUNICATION], row.step_ns);
+		row.own_ns = row.step_ns - row.wait_ns;
+		ranks->rows[ranks->count++] = row;
+	}
+	qsort(ranks->rows, ranks->count, sizeof(*ranks->rows), by_rank);
 	for (size_t i = 1; i <= ranks->count; i++) {
-		if (i < ranks->count &&
-		    is_one_job(&profile->processes[ranks->rows[from].process].rank,
-			       &profile->processes[ranks->rows[i].process].rank))
+		if (i < ranks->count && is_one_job(ranks->rows[from].rank, ranks->rows[i].rank))
 			continue;
 		find_lead(ranks->rows + from, i - from, times);
 		if (i - from > 1 &&

@@ -12,8 +12,9 @@
 #include "analyze/step_time.h"
 
 struct rank_row {
-	size_t process;	     /* place in the profile */
-	const char *job;     /* borrowed of the profile */
+	size_t process;			 /* place in the profile */
+	const struct profile_rank *rank; /* borrowed from the profile, as is `job` */
+	const char *job;
 	double step_ns;	     /* on average */
 	double wait_ns;	     /* of it, for other ranks: in collectives */
 	double own_ns;	     /* the rest */

@@ -103,20 +103,6 @@ enum remedy_kind remedy_of_name(const struct profile_function *function)
 	return REMEDY_NEUTRAL;
 }
 
-static enum framework framework_of_source(enum perfx_source source)
-{
-	switch ((int)source) {
-	case PERFX_SOURCE_TORCH:
-		return FRAMEWORK_TORCH;
-	case PERFX_SOURCE_JAX:
-		return FRAMEWORK_JAX;
-	case PERFX_SOURCE_TF:
-		return FRAMEWORK_TENSORFLOW;
-	default:
-		return FRAMEWORK_NONE;
-	}
-}
-
 static enum framework framework_of_stack(const struct profile_stack *stack)
 {
 	static const struct {
@@ -156,19 +142,19 @@ enum framework framework_of(const struct profile *profile, const struct profile_
 {
 	double calls_ns[FRAMEWORKS] = {0}, samples_ns[FRAMEWORKS] = {0};
 
-	for (size_t i = 0; i < process->rows_count; i++) {
-		const struct profile_function *function =
-			profile_function(profile, process->rows[i].function);
+	FOR_EACH (row, process->rows) {
+		const struct profile_function *function = profile_function(profile, row->function);
+		enum perfx_source source = function ? function->source : PERFX_SOURCE_INVALID;
 
-		if (function)
-			calls_ns[framework_of_source(function->source)] +=
-				(double)process->rows[i].total_ns;
+		calls_ns[source == PERFX_SOURCE_TORCH ? FRAMEWORK_TORCH
+			 : source == PERFX_SOURCE_JAX ? FRAMEWORK_JAX
+			 : source == PERFX_SOURCE_TF  ? FRAMEWORK_TENSORFLOW
+						      : FRAMEWORK_NONE] += (double)row->total_ns;
 	}
 	if (most_of(calls_ns) != FRAMEWORK_NONE)
 		return most_of(calls_ns);
-	for (size_t i = 0; i < process->samples.count; i++)
-		samples_ns[framework_of_stack(process->samples.list[i].stack)] +=
-			(double)process->samples.list[i].ns;
+	FOR_EACH_OF (sample, process->samples)
+		samples_ns[framework_of_stack(sample->stack)] += (double)sample->ns;
 	return most_of(samples_ns);
 }
 
@@ -191,47 +177,6 @@ static bool is_operator(const struct profile_function *function)
 	       function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF;
 }
 
-/* A thread in a function that uses less CPU than it takes time does not compute there; of many at
- * once some may. */
-static bool is_waiting(const struct profile_process *process, const struct profile_row *row)
-{
-	double cpu = cpu_share(process);
-
-	return cpu >= 0 && cpu < fmin(wall_share(process, row->self_ns), 1) / 2;
-}
-
-static enum remedy_kind kind_of_caller(const struct profile *profile, const struct profile_row *row)
-{
-	const struct profile_function *caller;
-
-	if (!row->callers_count ||
-	    (double)row->callers->calls_count < CALLED_MOSTLY * (double)row->calls_count)
-		return REMEDY_NEUTRAL;
-	caller = profile_function(profile, row->callers->caller);
-	return caller ? remedy_of_name(caller) : REMEDY_NEUTRAL;
-}
-
-static enum remedy_kind kind_of_operator(const struct profile *profile,
-					 const struct profile_process *process,
-					 const struct profile_row *row)
-{
-	enum remedy_kind caller = kind_of_caller(profile, row);
-
-	if (caller == REMEDY_OPTIMIZER || caller == REMEDY_DATA)
-		return caller;
-	switch (roofline_of_row(profile, process, row).bound) {
-	case ROOFLINE_COMPUTE:
-		return REMEDY_COMPUTE;
-	case ROOFLINE_MEMORY:
-		return REMEDY_MEMORY_BOUND;
-	case ROOFLINE_OVERHEAD:
-		return REMEDY_OVERHEAD;
-	case ROOFLINE_UNKNOWN:
-		break;
-	}
-	return REMEDY_OPERATOR;
-}
-
 bool remedy_waits(enum remedy_kind kind)
 {
 	return kind == REMEDY_SLEEP || kind == REMEDY_SYNCHRONIZE || kind == REMEDY_COLLECTIVE ||
@@ -242,6 +187,14 @@ enum remedy_kind remedy_kind(const struct profile *profile, const struct profile
 			     const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(profile, row->function);
+	static const enum remedy_kind by_bound[] = {
+		[ROOFLINE_UNKNOWN] = REMEDY_OPERATOR,
+		[ROOFLINE_COMPUTE] = REMEDY_COMPUTE,
+		[ROOFLINE_MEMORY] = REMEDY_MEMORY_BOUND,
+		[ROOFLINE_OVERHEAD] = REMEDY_OVERHEAD,
+	};
+	const struct profile_function *caller = NULL;
+	double cpu = cpu_share(process);
 	enum remedy_kind kind;
 
 	if (!function)
@@ -249,15 +202,24 @@ enum remedy_kind remedy_kind(const struct profile *profile, const struct profile
 	kind = remedy_of_name(function);
 	if (remedy_waits(kind))
 		return kind;
-	if (is_waiting(process, row))
+	/* A thread in a function that uses less CPU than it takes time does not compute there; of
+	 * many at once some may. */
+	if (cpu >= 0 && cpu < fmin(wall_share(process, row->self_ns), 1) / 2)
 		return REMEDY_WAITING;
 	if (kind != REMEDY_NEUTRAL)
 		return kind;
 	if ((function->flags & PERFX_FUNCTION_RANGE) &&
 	    (!is_operator(function) || function->source == PERFX_SOURCE_TORCH))
 		return REMEDY_RANGE;
-	if (is_operator(function))
-		return kind_of_operator(profile, process, row);
+	if (is_operator(function)) {
+		if (row->callers_count &&
+		    (double)row->callers->calls_count >= CALLED_MOSTLY * (double)row->calls_count)
+			caller = profile_function(profile, row->callers->caller);
+		kind = caller ? remedy_of_name(caller) : REMEDY_NEUTRAL;
+		return kind == REMEDY_OPTIMIZER || kind == REMEDY_DATA
+			       ? kind
+			       : by_bound[roofline_of_row(profile, process, row).bound];
+	}
 	return function->source == PERFX_SOURCE_PERFX || function->source == PERFX_SOURCE_SYMBOL
 		       ? REMEDY_USER
 		       : REMEDY_NEUTRAL;

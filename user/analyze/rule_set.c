@@ -129,23 +129,18 @@ static int parse_threshold(struct reading *reading, char *statement)
 	return 0;
 }
 
-static bool is_kind_glob(const char *glob)
-{
-	for (size_t i = 0; i < finding_kinds_count; i++)
-		if (glob_matches(glob, finding_kinds[i].kind))
-			return true;
-	return false;
-}
-
 static int parse_silence(struct reading *reading, char *rest)
 {
 	struct rule_set *rules = reading->rules;
 	const char *kind = statement_word(&rest), *of = statement_word(&rest);
 	struct silence *silence;
+	bool is_known = false;
 
 	if (!kind)
 		return complain(reading, "silence which kind? silence UnevenSteps");
-	if (!is_kind_glob(kind))
+	for (size_t i = 0; i < finding_kinds_count; i++)
+		is_known |= glob_matches(kind, finding_kinds[i].kind);
+	if (!is_known)
 		return complain_of_kind(reading, kind);
 	if (statement_word(&rest))
 		return complain(reading, "more than silence KIND GLOB: quote a glob with blanks");
@@ -171,14 +166,6 @@ static char *next_name(char **rest)
 		if (!isalnum((unsigned char)*c) && *c != '_')
 			return NULL;
 	return name;
-}
-
-static int find_object(const char *word)
-{
-	for (int object = 0; word && object < OWN_OBJECTS; object++)
-		if (!strcmp(own_object_name((enum own_object)object), word))
-			return object;
-	return -1;
 }
 
 static int complain_of_metric(struct reading *reading, enum own_object object, const char *name)
@@ -244,28 +231,25 @@ static int parse_severity(struct reading *reading, struct own_rule *rule, const 
 	return complain(reading, "severity '%.40s': high, medium or low", word ? word : "");
 }
 
-static bool is_taken(const struct rule_set *rules, const char *name)
-{
-	for (size_t i = 0; i + 1 < rules->own_count; i++)
-		if (!strcmp(rules->own[i].name, name))
-			return true;
-	return finding_kind_named(name) || !strcmp(name, "All");
-}
-
-static int read_own(struct reading *reading, struct own_rule *rule, char *rest)
+static int parse_own_rule(struct reading *reading, struct own_rule *rule, char *rest)
 {
 	const char *name = next_name(&rest), *word, *text;
 	struct text harmless = {0};
-	int object, err;
+	int object = 0, err;
+	bool taken;
 
 	if (!name)
 		return complain(reading, "the name of the rule is missing: " RULE_FORM);
 	rule->name = strdup(name);
-	if (is_taken(reading->rules, name))
+	taken = finding_kind_named(name) || !strcmp(name, "All");
+	for (size_t i = 0; i + 1 < reading->rules->own_count; i++)
+		taken |= !strcmp(reading->rules->own[i].name, name);
+	if (taken)
 		return complain(reading, "%s is there already: choose another name", name);
 	word = statement_word(&rest);
-	object = find_object(word);
-	if (object < 0)
+	while (word && object < OWN_OBJECTS && strcmp(own_object_name(object), word) != 0)
+		object++;
+	if (!word || object == OWN_OBJECTS)
 		return complain(reading, "'%.40s': function, steps, memory or process",
 				word ? word : "");
 	err = parse_condition(reading, rule, (enum own_object)object, &rest)
@@ -279,15 +263,6 @@ static int read_own(struct reading *reading, struct own_rule *rule, char *rest)
 	return rule->text && rule->name ? 0 : -ENOMEM;
 }
 
-static int parse_own_rule(struct reading *reading, char *rest)
-{
-	struct rule_set *rules = reading->rules;
-
-	if (LIST_ADD(rules->own, (struct own_rule){.line = reading->statements.line}))
-		return -ENOMEM;
-	return read_own(reading, &rules->own[rules->own_count - 1], rest);
-}
-
 static char *after_word(char *statement, const char *word)
 {
 	size_t length = strlen(word);
@@ -297,24 +272,24 @@ static char *after_word(char *statement, const char *word)
 	return statement + length;
 }
 
-static int parse_statement(struct reading *reading, char *statement)
-{
-	char *rest = after_word(statement, "silence");
-
-	if (rest)
-		return parse_silence(reading, rest);
-	rest = after_word(statement, "rule");
-	return rest ? parse_own_rule(reading, rest) : parse_threshold(reading, statement);
-}
-
 static int read_statements(struct reading *reading, char *text)
 {
-	char *statement;
+	struct rule_set *rules = reading->rules;
+	char *statement, *rest;
 	int err = 0;
 
 	reading->statements = statements_of(text);
-	while (!err && (statement = statements_next(&reading->statements)))
-		err = parse_statement(reading, statement);
+	while (!err && (statement = statements_next(&reading->statements))) {
+		if ((rest = after_word(statement, "silence")))
+			err = parse_silence(reading, rest);
+		else if ((rest = after_word(statement, "rule")))
+			err = LIST_ADD(rules->own,
+				       (struct own_rule){.line = reading->statements.line})
+				      ?: parse_own_rule(reading, &rules->own[rules->own_count - 1],
+							rest);
+		else
+			err = parse_threshold(reading, statement);
+	}
 	if (!err && reading->statements.misplaced)
 		err = complain(reading, "a line that begins with a blank continues the one before, "
 					"and there is none");
