@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, EVERYTHING, Program, TOP, WORKLOADS
+from conftest import BUILD, EVERYTHING, Program, TOP, WORKLOADS, status, wait_for
 
 INJECT = BUILD / "e2e" / "inject"
 LIBRARY = WORKLOADS / "injected.so"
@@ -238,6 +238,7 @@ def test_traced_is_refused():
     program = Running("sleep", "60")
     tracer = Running("strace", "-qq", "-o", "/dev/null", "-p", program.pid)
     try:
+        assert wait_for(lambda: status(program.pid, "TracerPid") == str(tracer.pid))
         assert f"pid {tracer.pid} traces it already" in why_refused(program)
         assert program.process.poll() is None
     finally:
