@@ -676,8 +676,20 @@ void rules_contention(struct rules_ctx *ctx)
 		.others_ns = rules_others_cpu_ns(ctx),
 		.steal_ns = ctx->profile->host_steal_ns,
 	};
+	struct thread_sums threads = judged_threads(ctx->process);
+	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns;
 	uint64_t most_ns = 0;
 
+	/* neither rule applies: most of thousands of processes end here, before others are compared
+	 */
+	if (wall_share(ctx->process, ctx->process->throttled_ns) <
+		    ctx->thresholds->cpu_throttled_medium &&
+	    (!ctx->driver->wall_ns ||
+	     (double)threads.runnable_ns < ctx->thresholds->cpu_contention_waiting *
+						   ((double)ctx->profile->duration_ns -
+						    (double)ctx->process->steps.outside_ns) ||
+	     (double)threads.runnable_ns < ctx->thresholds->cpu_contention_runnable * wanted))
+		return;
 	FOR_EACH (thread, ctx->account->threads)
 		most_ns = max_u64(most_ns, account_busy_ns(thread));
 	FOR_EACH (thread, ctx->account->threads)
@@ -687,8 +699,8 @@ void rules_contention(struct rules_ctx *ctx)
 	FOR_EACH (process, ctx->profile->processes)
 		shortage.processes_count +=
 			process == ctx->process ||
-			(!strcmp(process->comm, ctx->process->comm) && is_of_job(ctx, process) &&
-			 cpu_share(process) >= JOB_CPU);
+			(!strcmp(process->comm, ctx->process->comm) &&
+			 cpu_share(process) >= JOB_CPU && is_of_job(ctx, process));
 	find_cpu_holders(&shortage.holders, ctx);
 	shortage.used_known =
 		shortage.others_ns != PROFILE_ABSENT && shortage.steal_ns != PROFILE_ABSENT;
