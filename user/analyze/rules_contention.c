@@ -669,27 +669,35 @@ static void throttled(struct rules_ctx *ctx, struct shortage *shortage)
 		      share, &note);
 }
 
+/* Whether a rule can apply, which is asked before processes are compared: there may be thousands.
+ */
+static bool may_lack_cpus(const struct rules_ctx *ctx)
+{
+	const struct thresholds *least = ctx->thresholds;
+	struct thread_sums threads = judged_threads(ctx->process);
+	double runnable_ns = (double)threads.runnable_ns;
+	double recorded_ns =
+		(double)ctx->profile->duration_ns - (double)ctx->process->steps.outside_ns;
+
+	return wall_share(ctx->process, ctx->process->throttled_ns) >=
+		       least->cpu_throttled_medium ||
+	       (ctx->driver->wall_ns &&
+		runnable_ns >= least->cpu_contention_waiting * recorded_ns &&
+		runnable_ns >=
+			least->cpu_contention_runnable * ((double)threads.on_cpu_ns + runnable_ns));
+}
+
 void rules_contention(struct rules_ctx *ctx)
 {
 	struct shortage shortage = {
 		.cpus_count = rules_allowed_cpus(ctx),
-		.others_ns = rules_others_cpu_ns(ctx),
 		.steal_ns = ctx->profile->host_steal_ns,
 	};
-	struct thread_sums threads = judged_threads(ctx->process);
-	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns;
 	uint64_t most_ns = 0;
 
-	/* neither rule applies: most of thousands of processes end here, before others are compared
-	 */
-	if (wall_share(ctx->process, ctx->process->throttled_ns) <
-		    ctx->thresholds->cpu_throttled_medium &&
-	    (!ctx->driver->wall_ns ||
-	     (double)threads.runnable_ns < ctx->thresholds->cpu_contention_waiting *
-						   ((double)ctx->profile->duration_ns -
-						    (double)ctx->process->steps.outside_ns) ||
-	     (double)threads.runnable_ns < ctx->thresholds->cpu_contention_runnable * wanted))
+	if (!may_lack_cpus(ctx))
 		return;
+	shortage.others_ns = rules_others_cpu_ns(ctx);
 	FOR_EACH (thread, ctx->account->threads)
 		most_ns = max_u64(most_ns, account_busy_ns(thread));
 	FOR_EACH (thread, ctx->account->threads)
