@@ -167,8 +167,7 @@ struct perfx_agent_record {
 	__u32 kind; /* enum perfx_agent_record_kind */
 };
 
-#define PERFX_AGENT_RECORD_MAX 4352 /* a PAD record may be longer */
-#define PERFX_AGENT_NAME_MAX   4096 /* bytes of a name, NUL included; a longer one is cut */
+#define PERFX_AGENT_NAME_MAX 4096 /* bytes of a name, NUL included; a longer one is cut */
 
 /* A kernel without a name: the text is made from its record's address. */
 #define PERFX_AGENT_NAME_UNKNOWN 0x1

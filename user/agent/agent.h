@@ -63,8 +63,6 @@ size_t buffers_mapped_bytes(void);
 /* Hands each complete buffer to parse, oldest first, and takes it back into the pool. */
 void buffers_drain(void (*parse)(uint8_t *bytes, size_t valid));
 
-struct cupti_calls; /* of the API that are recorded: records.c */
-
 /* CUPTI's functions, and the two of the driver, as they are called. Result 0 is success. */
 struct cupti {
 	void *library;

@@ -13,8 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CPYTHON_OLDEST	       0x0308
-#define CPYTHON_NEWEST	       0x030e
 #define CPYTHON_RELEASES       "3.8 to 3.14"
 #define CPYTHON_MINOR(version) ((version) >> 16) /* of PY_VERSION_HEX: 0x030b for 3.11 */
 
