@@ -6,7 +6,7 @@
  *	tgid ─▶ set of mappings ─▶ mapping ─▶ page of 64 KiB of a file ─▶ its rows ─▶ rule
  *
  * User space loads a page when a walk first requests it (perfx_unwind_requests). Sizes of tables
- * and rounds of searches are bounded, whatever a file's .eh_frame says.
+ * and rounds of searches have fixed bounds: a damaged .eh_frame cannot exceed them.
  */
 #ifndef PERFX_UNWIND_BPF_H
 #define PERFX_UNWIND_BPF_H

@@ -311,7 +311,7 @@ static __always_inline bool is_stopped(struct task_struct *task)
 	       !(task->__state & TASK_UNINTERRUPTIBLE);
 }
 
-/* io_uring_enter marks its wait as one for a disk, whatever it waits for. */
+/* io_uring_enter marks every wait as one for a disk, also a wait for a socket. */
 static __always_inline bool awaits_ring(const struct task_struct *task, const struct call *call)
 {
 	return call->number == __NR_io_uring_enter && !(task->flags & PF_IO_WORKER);

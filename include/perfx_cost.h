@@ -88,8 +88,8 @@ enum perfx_op {
 #define PERFX_OP_SIGNED 0x80
 
 /*
- * How often the bytes of a collective among n ranks pass a link, whatever the algorithm: the factor
- * by which nccl-tests (doc/PERFORMANCE.md) obtain a bandwidth comparable with the hardware's.
+ * How often the bytes of a collective among n ranks pass a link. The factor does not depend on the
+ * algorithm: nccl-tests (doc/PERFORMANCE.md) use it to compare bandwidth with the hardware's.
  */
 enum perfx_bus {
 	PERFX_BUS_ONCE = 1,   /* 1: broadcast, reduce, send, recv */

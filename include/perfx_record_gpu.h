@@ -2,8 +2,8 @@
 /*
  * Records of GPUs and of energy; included by perfx_record.h.
  *
- * The records do not depend on a vendor. Devices are numbered as by the driver's monitoring library
- * (NVML), whatever subset of them the process sees; GPU_DEVICE describes them.
+ * The records do not depend on a vendor. Devices have the numbers of the driver's monitoring
+ * library (NVML), also in a process that sees only some of them; GPU_DEVICE describes them.
  */
 #ifndef PERFX_RECORD_GPU_H
 #define PERFX_RECORD_GPU_H

@@ -17,7 +17,7 @@ struct costs {
 	uint64_t opaque_ns; /* self */
 };
 
-/* Of a row's step_class and gpu_class: its function is not described yet. */
+/* A row's step_class and gpu_class until its function is described. */
 #define UNDECIDED	0x100
 #define GPU_CLASS_WAITS 0x1 /* for a device */
 

@@ -377,8 +377,7 @@ struct profile_untraced {
 struct profile_limits {
 	uint32_t cpus_count;	  /* on which its threads may run; 0: not known */
 	uint64_t cpu_limit_milli; /* thousandths of a CPU: the quota of its cgroups */
-	/* Of the cgroup with the least room: its limit, and what it uses that cannot be reclaimed.
-	 */
+	/* limit and unreclaimable use of the cgroup that has the least memory left */
 	uint64_t memory_limit_bytes, memory_used_bytes;
 	uint64_t address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	uint64_t host_available_bytes;			  /* of the machine's memory */

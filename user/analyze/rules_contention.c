@@ -238,7 +238,7 @@ static double of_brief_threads_ns(const struct rules_ctx *ctx, const struct shor
 	return foreign * runnable * fmin((double)ctx->driver->wall_ns / fmax(wall, 1), 1);
 }
 
-/* What the driver lost, by its own waits for a CPU and by those of its pool. */
+/* Time that the driver lost: its own waits for a CPU, and those of its pool. */
 static double lost_ns(struct rules_ctx *ctx, struct shortage *shortage)
 {
 	struct thread_pool *pool = &shortage->pool;

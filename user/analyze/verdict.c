@@ -263,7 +263,7 @@ static void add_use(struct text *text, const struct profile_process *p)
 		    as_percent(fmin((double)p->cpu_system_ns / (double)p->cpu_ns, 1)));
 }
 
-/* Where the time goes by samples, in whatever it runs: "; its main thread spent 84.0 % of its CPU
+/* Says which functions the samples show, traced or not: "; its main thread spent 84.0 % of its CPU
  * time in main (train.py:12), in xgboost Booster.update (core.py:2391)" */
 static void say_sampled(struct text *text, const struct profile *profile,
 			const struct analysis *all, const struct profile_process *p)

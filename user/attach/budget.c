@@ -107,7 +107,7 @@ void probes__add_expenses(const struct probes *probes, bool everything, struct e
 					  .ns = placed->expense.entry_ns +
 						placed->expense.exits_ns};
 
-		/* by default the user's own choice is kept, whatever it costs */
+		/* by default, functions that the user chose stay at any cost */
 		if (!placed->attached || function->role == PLAN_ALLOC_PROBE ||
 		    (!everything && !function->by_default && !is_torch_range(function)))
 			continue;

@@ -20,7 +20,7 @@ struct backlog {
 	size_t length, capacity;
 };
 
-/* What has been emitted of a context. Its stack may be known only after the context itself. */
+/* The records emitted for a context so far. Its stack may become known after the context. */
 enum context_state { CONTEXT_NEW, CONTEXT_DESCRIBED, CONTEXT_WITH_STACK };
 
 struct reader {

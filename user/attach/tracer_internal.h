@@ -34,7 +34,7 @@ struct tracer {
 	} mapped[TRACER_TABLES];
 	size_t mapped_count;
 	uint32_t alloc_probes_count; /* next free index; 0 is no allocation probe */
-	uint32_t annotations_count;  /* likewise */
+	uint32_t annotations_count;  /* next free index of an annotation; 0 is none */
 	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
 	struct links *links;
 	struct waiting *waiting; /* NULL: not recorded */

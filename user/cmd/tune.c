@@ -34,7 +34,7 @@ static bool is_traced(const struct options *options)
 	return options->metric != TUNE_SECONDS;
 }
 
-/* What is counted to find the rate, and how long. */
+/* The events whose rate is measured (steps, calls or a counter), and for how long. */
 static struct rate_options rate_options_of(const struct options *options)
 {
 	static const enum rate_of kinds[] = {[TUNE_STEPS_PER_S] = RATE_STEPS,

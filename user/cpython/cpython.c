@@ -269,8 +269,8 @@ enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpyth
 	*python = (struct cpython){0};
 	*why = "";
 	pid = process_task(pid);
-	/* Python itself, as a program or a library, under whatever name its version adds; or a
-	 * program that has it built in, which is the first file mapped */
+	/* Python is a program or a library, with its version in the name; or a program has it
+	 * built in, which is then the first file mapped */
 	for (ssize_t i = 0; found == CPYTHON_NONE && i < count; i++)
 		if ((!i || begins_with(modules[i].base, "python") ||
 		     begins_with(modules[i].base, "libpython")) &&
