@@ -53,6 +53,7 @@
 	X(FREE,              free,               3,  48,  48, 0, MEMORY)         \
 	X(STACK,             stack,              4,  24,  24, 0, FACT)           \
 	X(SAMPLE,            sample,             6,  56,  56, 0, EVENT)          \
+	X(THREAD_STATE,      thread_state,      84, 104, 104, 1, EVENT)          \
 	/* made by the agent in a process (--gpu 1) */                           \
 	X(GPU_ACTIVITY,      gpu_activity,      64, 104, 104, 0, EVENT)          \
 	X(GPU_CALL,          gpu_call,          65,  48,  48, 0, EVENT)          \
@@ -80,6 +81,7 @@
 	X(USER_VALUE_NAME,   user_value_name,   47,  16,  16, 1, FACT)           \
 	X(LATE,              late,              56,  40,  40, 1, EVENT)          \
 	X(WAIT_OBJECT,       wait_object,       58,  24,  24, 1, FACT)           \
+	X(WAIT_TARGET,       wait_target,       85,  48,  48, 1, EVENT)          \
 	X(PYTHON,            python,            59,  16,  16, 2, FACT)           \
 	X(SAMPLING,          sampling,          62,  32,  32, 1, FACT)           \
 	X(LIMITS,            limits,            76,  72,  72, 0, FACT)           \

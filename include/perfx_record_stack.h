@@ -190,6 +190,87 @@ struct perfx_wait_object {
 	IS_WITHIN(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1) \
 	IS_WITHIN(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
 
+/*
+ * A dump: what a thread did at one moment, from the iterator over tasks. Threads on a CPU have no
+ * stack here: their samples of that moment show where they were. strings: name of the thread
+ */
+#define PERFX_THREAD_STATE_ON_CPU 0x1 /* it ran */
+/* It had been seen when it left the CPU: since_ns is the beginning of its wait. Otherwise it last
+ * got a CPU at since_ns, and ran for an unknown time, as a rule below a few ms. */
+#define PERFX_THREAD_STATE_EXACT  0x2
+#define PERFX_THREAD_STATE_FROZEN 0x4 /* by the freezer of its cgroup */
+#define PERFX_THREAD_STATE_KERNEL 0x8 /* a thread of the process that never runs its code */
+
+#define PERFX_NO_SYSCALL      0xffff
+#define PERFX_STATE_ARGUMENTS 3
+
+struct perfx_thread_state {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 since_ns; /* 0: unknown */
+	__u32 process;
+	__u32 tid;
+	__u32 stack;	    /* STACK record; 0: unknown */
+	__u32 holder_tid;   /* as in struct perfx_sample */
+	__u8 state;	    /* as in /proc/PID/stat: R S D T t Z X I */
+	__u8 reason;	    /* enum perfx_wait_reason */
+	__u16 syscall;	    /* in which it is; NO_SYSCALL: none */
+	__s32 fd;	    /* the descriptor that it waits for; -1: none */
+	__u64 object;	    /* as in struct perfx_blocked */
+	__u64 inode;	    /* of `object`, if it is a file; 0: unknown */
+	__u32 device, mode; /* its file system as the kernel's dev_t; its type and permissions */
+	__u64 arguments[PERFX_STATE_ARGUMENTS]; /* of the system call */
+	__u32 flags;				/* PERFX_THREAD_STATE_ */
+	__u32 cpu;				/* where it runs, or last ran */
+};
+#define PERFX_FIELDS_thread_state \
+	IS_TIME(time_ns)          \
+	IS_TIME(since_ns)         \
+	IS_ID(process, PROCESS)   \
+	IS_WITHIN(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
+
+/* What a thread of a dump waits for, as the tracer found it from outside, soon after its
+ * THREAD_STATE record. strings: in words ("pipe:[1234] from python3 (pid 4711)"; "": unknown) */
+enum perfx_target_kind {
+	PERFX_TARGET_UNKNOWN = 0,
+	PERFX_TARGET_FILE = 1,
+	PERFX_TARGET_PIPE = 2,
+	PERFX_TARGET_SOCKET = 3,
+	PERFX_TARGET_EVENTS = 4, /* an epoll, a poll of several descriptors, an eventfd */
+	PERFX_TARGET_CHILD = 5,
+	PERFX_TARGET_TIMER = 6,
+	PERFX_TARGET_MUTEX = 7,	 /* pthread_mutex_t: has an owner */
+	PERFX_TARGET_RWLOCK = 8, /* pthread_rwlock_t: held by a writer, or by readers */
+	PERFX_TARGET_GIL = 9,
+	PERFX_TARGET_CONDITION = 10, /* nobody owns it */
+	PERFX_TARGET_LOCK = 11,	     /* another lock or a semaphore, without an owner */
+	PERFX_TARGET_THREAD = 12,    /* the end of a thread (pthread_join) */
+	PERFX_TARGET_FILE_LOCK = 13,
+	PERFX_TARGET_TERMINAL = 14,
+	PERFX_TARGET_GPU = 15,
+	PERFX_TARGET_TRACER = 16, /* ptrace: `pid` has stopped it */
+};
+#define PERFX_TARGET_KINDS 17 /* entries of a table indexed by kind */
+
+struct perfx_wait_target {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 deadline_ns; /* when the wait ends by itself; 0: unknown, or never */
+	__u32 process;
+	__u32 tid;
+	/* The process that must act for the wait to end, as the tracer sees pids, and its thread;
+	 * 0: unknown, or nobody in particular */
+	__u32 pid;
+	__u32 owner_tid;
+	__u8 kind; /* enum perfx_target_kind */
+	__u8 pad[7];
+};
+#define PERFX_FIELDS_wait_target \
+	IS_TIME(time_ns)         \
+	IS_TIME(deadline_ns)     \
+	IS_ID(process, PROCESS)  \
+	IS_WITHIN(kind, PERFX_TARGET_UNKNOWN, PERFX_TARGET_KINDS - 1)
+
 /* Time of a thread off the CPU, by reason: exact. Unfinished waits contribute their time so far,
  * and are counted at their end or at that of the recording. */
 struct perfx_blocked {

@@ -33,7 +33,8 @@
 #define AGGREGATE_INLINED_MAX 256 /* frames at one address */
 
 /* Samples that differ, and waits. Beyond it they lose stack and object. */
-#define AGGREGATE_ACTIVITIES_MAX (1u << 20)
+#define AGGREGATE_ACTIVITIES_MAX    (1u << 20)
+#define AGGREGATE_THREAD_STATES_MAX (1u << 20) /* of a dump, in all processes */
 
 /* Values of the program's own: ids, and names in processes. Beyond it a record is undecoded. */
 #define AGGREGATE_VALUES_MAX (1u << 18)

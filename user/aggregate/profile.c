@@ -22,6 +22,7 @@ void profile_clear(struct profile *profile)
 		free(process->compute.dtypes);
 		free(process->values);
 		free(process->samples.list);
+		free(process->states);
 		free(process->steps.samples);
 		free(process->lines);
 		free(process->python_callers);

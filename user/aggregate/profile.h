@@ -8,6 +8,7 @@
 #ifndef PERFX_AGGREGATE_PROFILE_H
 #define PERFX_AGGREGATE_PROFILE_H
 
+#include "aggregate/profile_dump.h"
 #include "aggregate/profile_gpu.h"
 #include "aggregate/profile_memory.h"
 #include "aggregate/profile_stack.h"
@@ -460,6 +461,8 @@ struct profile_process {
 	struct profile_energy energy;
 
 	struct profile_activities samples, blocked;
+	struct profile_thread_state *states; /* of a dump, ascending tids; none: it is no dump */
+	size_t states_count;
 	struct profile_rival *rivals; /* ns descending */
 	size_t rivals_count;
 	struct profile_stack_quality stacks;

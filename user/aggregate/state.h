@@ -11,6 +11,7 @@
  *	memory, costs, periods, gpu    blocks; what calls compute; which calls repeat; devices
  *	reductions                     which calls were not seen
  *	samples, steps_fill, untraced  what threads wait for; a process's steps; untraced time
+ *	dump                           what each thread does at one moment
  *	spans                          gives each call to the parts above
  *	lines, overhead                at the end alone
  */
@@ -54,7 +55,8 @@ struct part {
 
 extern const struct part part_capture, part_spans, part_object_costs, part_process, part_periods,
 	part_steps, part_energy, part_stacks, part_calls, part_costs, part_reductions, part_memory,
-	part_samples, part_lines, part_values, part_gpu, part_untraced, part_overhead;
+	part_samples, part_thread_states, part_lines, part_values, part_gpu, part_untraced,
+	part_overhead;
 
 struct aggregate {
 	part_add *add[PART_KINDS];
@@ -71,6 +73,7 @@ struct aggregate {
 	struct stacks *stacks;
 	struct processes *processes;
 	struct samples *samples;
+	struct thread_states *thread_states;
 	struct memory *memory;
 	struct energy *energy;
 	struct steps *steps;

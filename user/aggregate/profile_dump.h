@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The part of the profile (aggregate/profile.h) that a dump is: what each thread of a process did
+ * at one moment. THREAD_STATE and WAIT_TARGET records, the stacks and the samples of that moment
+ * make it. What follows from it (groups, deadlocks, the verdict) is in analyze/dump.h.
+ */
+#ifndef PERFX_AGGREGATE_PROFILE_DUMP_H
+#define PERFX_AGGREGATE_PROFILE_DUMP_H
+
+#include "aggregate/profile_stack.h"
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a thread waits for, as far as it was found from outside (WAIT_TARGET record). */
+struct profile_wait_target {
+	enum perfx_target_kind kind; /* PERFX_TARGET_UNKNOWN: nothing is known */
+	/* In words: "pipe:[1234] from python3 (pid 4711)", "mutex at libfoo.so+0x4040"; "": none */
+	const char *text;
+	/* The process that must act for the wait to end: the other end of a pipe or a socket, the
+	 * child, the process of the lock's owner; 0: unknown, or nobody in particular. May be one
+	 * that is not in the dump. As the tracer sees pids. */
+	uint32_t pid;
+	uint32_t tid;	      /* the thread that must act: the owner of a lock; 0: unknown */
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC, when it ends by itself; 0: unknown, or never */
+};
+
+struct profile_thread_state {
+	uint32_t tid;
+	const char *comm;
+	char state;		       /* as in /proc/PID/stat: R S D T t Z I */
+	unsigned flags;		       /* PERFX_THREAD_STATE_ */
+	enum perfx_wait_reason reason; /* NONE: it runs */
+	/* The system call that it is in; PERFX_NO_SYSCALL: none. */
+	uint32_t syscall;
+	uint64_t arguments[PERFX_STATE_ARGUMENTS];
+	int32_t fd;	/* the descriptor that it waits for; -1: none */
+	uint64_t inode; /* of its file, as in struct perfx_thread_state */
+	uint32_t device, mode;
+	uint64_t object; /* as in struct perfx_blocked: the address of a futex, a file's key */
+	/* GIL: the thread that holds it. The owner of another lock is target.tid. 0: unknown */
+	uint32_t holder_tid;
+	/*
+	 * For how long it has waited at the time of the dump: at most so long, because the thread
+	 * had its CPU at that moment for the last time, or (PERFX_THREAD_STATE_EXACT) exactly.
+	 * Threads that run or are runnable: since they last got a CPU. PROFILE_ABSENT: unknown.
+	 */
+	uint64_t age_ns;
+	uint64_t time_ns; /* when it was seen so, CLOCK_MONOTONIC */
+	uint32_t cpu;	  /* where it runs, or ran last */
+	/* Of a thread that ran: where it was sampled most often. NULL: unknown. */
+	const struct profile_stack *stack;
+	uint64_t samples_count; /* on a CPU, during the dump */
+	struct profile_wait_target target;
+};
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Profile of a dump → what its threads wait for, and what that means: threads that are alike, the
+ * graph of who waits for whom, deadlocks, ranks that are elsewhere, and the verdict. A pure
+ * function of the profile.
+ */
+#ifndef PERFX_ANALYZE_DUMP_H
+#define PERFX_ANALYZE_DUMP_H
+
+#include "aggregate/profile.h"
+#include "aggregate/profile_dump.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DUMP_NONE SIZE_MAX /* no such thread, group or chain */
+
+/* A thread of the dump. */
+struct dump_thread {
+	const struct profile_process *process;
+	const struct profile_thread_state *state;
+	size_t group;
+	/* wait_graph.c: the thread of the dump that must act for this one to go on; DUMP_NONE: none
+	 * is known. A process that must act without a known thread is represented by its thread
+	 * that works on it, or by its main thread (waits_for_process). */
+	size_t waits_for;
+	bool waits_for_process; /* `waits_for` stands for its whole process */
+	size_t waiters_count;	/* threads whose chain leads here */
+};
+
+/* Threads of one process that are alike: same stack, same state, same reason, same target. */
+struct dump_group {
+	const struct profile_process *process;
+	const size_t *threads; /* indices, ascending tids; at least one */
+	size_t threads_count;
+	uint64_t least_age_ns, most_age_ns; /* PROFILE_ABSENT: unknown */
+};
+
+/* A cycle of threads, each of which waits for the next one, and the last for the first. */
+struct dump_deadlock {
+	size_t *threads;
+	size_t threads_count;
+};
+
+/* Ranks of a job that are in the same call. */
+struct dump_rank_group {
+	size_t *processes; /* indices in profile->processes, by rank */
+	size_t processes_count;
+	size_t thread;	  /* of the first of them: the one that drives it */
+	const char *call; /* "all_reduce (gloo)"; where no collective is known, its frame's name */
+	bool in_collective;
+	uint64_t least_age_ns;
+};
+
+/* In the order in which they are asked: the first that holds is the answer. */
+enum dump_answer {
+	DUMP_ANSWER_NOTHING = 0, /* no thread was seen */
+	DUMP_ANSWER_DEADLOCK,
+	DUMP_ANSWER_RANK_ELSEWHERE,
+	DUMP_ANSWER_STOPPED, /* by a signal, a debugger, a freezer */
+	DUMP_ANSWER_WAITS,   /* the main thread waits, as do all others */
+	DUMP_ANSWER_COMPUTES,
+	DUMP_ANSWER_READY, /* threads could run and have no CPU */
+};
+
+struct dump {
+	struct dump_thread *threads; /* by process as in the profile, then by tid */
+	size_t threads_count;
+	struct dump_group *groups; /* of a process one after the other; the most telling first */
+	size_t groups_count;
+	struct dump_deadlock *deadlocks;
+	size_t deadlocks_count;
+	struct dump_rank_group *ranks; /* the odd ones out first; none: no job of several ranks */
+	size_t ranks_count;
+	size_t culprit; /* the thread at the end of the chain that most threads lead to; DUMP_NONE
+			 */
+	enum dump_answer answer;
+	char *verdict; /* one line, that a writer can quote: the first line of each report */
+
+	size_t *group_threads; /* what groups[].threads point to */
+};
+
+/* NULL with errno ENOMEM. Borrows from the profile. */
+struct dump *dump__new(const struct profile *profile);
+void dump__free(struct dump *dump);
+
+/* The steps of dump__new(), in this order: dump.c has threads and groups, wait_graph.c the rest.
+ * 0 or -ENOMEM. */
+int dump_graph(const struct profile *profile, struct dump *dump); /* edges, deadlocks, culprit */
+int dump_ranks(const struct profile *profile, struct dump *dump);
+int dump_verdict(const struct profile *profile, struct dump *dump);
+
+#endif
