@@ -376,6 +376,7 @@ Test(analyze, workers_that_have_the_cpus)
 	processes[0] = processes[1] = s.process;
 	processes[1].pid = 43;
 	processes[1].ppid = s.process.pid;
+	processes[1].ancestor = &processes[0];
 	processes[1].rivals_count = 0;
 	processes[1].steps = (struct profile_steps){0};
 	s.profile.processes = processes;

@@ -169,6 +169,33 @@ Test(samples, rivals_are_told_apart_by_pid)
 	aggregate__free(aggregate);
 }
 
+/* Two jobs of 2,500 processes, each a binary tree. */
+Test(samples, jobs_of_thousands_of_processes)
+{
+	enum { COUNT = 5000, ROOTS = 10001 };
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+	size_t wrong_count = 0;
+
+	stream_host(&s);
+	for (uint32_t i = 0; i < COUNT; i++)
+		add_process(&s, i + 1, ROOTS + i, i < 2 ? 100 + i : ROOTS + (i - 2) / 4 * 2 + i % 2,
+			    i < 2 ? "root" : "worker");
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_assert_eq(profile->processes_count, COUNT);
+	FOR_EACH (a, profile->processes)
+		for (size_t i = 0; i < COUNT; i += 97) {
+			const struct profile_process *b = &profile->processes[i];
+
+			wrong_count +=
+				profile_is_same_job(profile, a, b) != (a->pid % 2 == b->pid % 2);
+		}
+	cr_expect_eq(wrong_count, 0);
+	aggregate__free(aggregate);
+}
+
 Test(samples, of_whom_is_not_known_are_undecoded)
 {
 	struct stream s = {0};

@@ -700,6 +700,7 @@ static int fill_processes(struct finish_ctx *w)
 	SORT_ITEMS(p->processes, p->processes_count, by_start);
 	for (uint32_t i = 0; i < p->processes_count; i++)
 		w->places[p->processes[i].index] = i;
+	profile_find_ancestors(p);
 	return 0;
 }
 

@@ -233,31 +233,35 @@ const struct profile_process *profile_parent(const struct profile *profile,
 	return NULL;
 }
 
-/* The outermost traced process above it, or itself. Pids that were used again could form a loop. */
-static const struct profile_process *ancestor_of(const struct profile *profile,
-						 const struct profile_process *process)
+/* Pids that were used again could form a loop. */
+static const struct profile_process *find_ancestor(const struct profile *profile,
+						   const struct profile_process *process)
 {
-	const struct profile_process *parent = process;
+	const struct profile_process *above = profile_parent(profile, process), *ancestor = NULL;
 
-	for (size_t depth = 0; parent && depth <= profile->processes_count; depth++) {
-		process = parent;
-		parent = profile_parent(profile, process);
+	for (size_t depth = 0; above && depth < profile->processes_count; depth++) {
+		ancestor = above;
+		above = above->ancestor ?: profile_parent(profile, above);
 	}
-	return process;
+	return ancestor;
+}
+
+void profile_find_ancestors(struct profile *profile)
+{
+	FOR_EACH (process, profile->processes)
+		process->ancestor = find_ancestor(profile, process);
 }
 
 bool profile_is_same_job(const struct profile *profile, const struct profile_process *a,
 			 const struct profile_process *b)
 {
-	const struct profile_process *of_a, *of_b;
+	const struct profile_process *of_a = a->ancestor ?: a, *of_b = b->ancestor ?: b;
 
 	if (a->rank.world_size > 1 && b->rank.world_size > 1 && a->rank.job && b->rank.job &&
 	    a->rank.job[0])
 		return !strcmp(a->rank.job, b->rank.job);
 	if (!is_same_machine(profile, a, b))
 		return false;
-	of_a = ancestor_of(profile, a);
-	of_b = ancestor_of(profile, b);
 	/* init adopts strangers */
 	return of_a->pid == of_b->pid ||
 	       (of_a->ppid == of_b->ppid && of_a->ppid != 1 && !strcmp(of_a->comm, of_b->comm));

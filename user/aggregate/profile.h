@@ -417,6 +417,7 @@ struct profile_process {
 	uint32_t index;
 	uint32_t merged; /* the capture that it comes from; 0: this one */
 	uint32_t pid, ppid, exec_count;
+	const struct profile_process *ancestor; /* outermost traced process above it; NULL: none */
 	uint64_t start_boot_ns;
 	const char *comm;
 	const char *cmdline;	 /* arguments joined by PROFILE_ARGUMENT_END */
@@ -657,6 +658,9 @@ bool profile_is_child(const struct profile *profile, const struct profile_proces
 /* NULL: it is not traced. */
 const struct profile_process *profile_parent(const struct profile *profile,
 					     const struct profile_process *process);
+
+/* Sets `ancestor` of all processes, once they are complete. */
+void profile_find_ancestors(struct profile *profile);
 
 /* Do both belong to one job? They descend from one traced process, have one parent and one name, or
  * are ranks of one job. */
