@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * A rule about compilers that do not come to rest: those of frameworks (XLA, torch.compile), and
- * compilers of C++ and the like that the program starts and waits for.
- *
- * What a compilation takes of the thread of the steps is known by samples of the framework's Python
- * that traces, lowers and compiles, whether it runs or waits for the compiler's threads; how many
- * there are, and when, by the calls of XLA's compiler.
- */
+/* A rule about compilers that keep working: those of frameworks (XLA, torch.compile), and C++ and
+ * other compilers that the program starts and waits for. Samples of the framework's Python code
+ * that traces, lowers and compiles, whether it runs or waits for the compiler's threads, give the
+ * time that compilation takes from the thread of the steps. Calls of XLA's compiler give the number
+ * and the times of compilations. */
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
@@ -22,13 +19,13 @@
 
 bool is_compiler_of_another(const struct profile *profile, const struct profile_process *process)
 {
-	/* as the kernel cuts them to 15 bytes; a driver with another name has one of these below it
+	/* as the kernel cuts names to 15 bytes; below a driver with another name one of these runs
 	 */
 	static const char *const compilers[] = {
 		"cc1*",	    "g++*",	"gcc*",	 "c++*",	"cc",	  "as",	    "ld",   "ld.*",
 		"mold",	    "collect2", "lto1",	 "lto-wrapper", "f951",	  "clang*", "lld*", "nvcc",
 		"cudafe++", "cicc",	"ptxas", "fatbinary",	"nvlink", "rustc",  "cmake"};
-	/* torch.compile's pools of Pythons, and the one that tries to load what was compiled */
+	/* the process pools of torch.compile, and the process that tries to load the results */
 	static const char *const pythons[] = {"/torch/_inductor/", "cdll.LoadLibrary(\""};
 	bool is_compiler = false;
 
@@ -40,14 +37,14 @@ bool is_compiler_of_another(const struct profile *profile, const struct profile_
 }
 
 struct compilation {
-	bool whole;	    /* in the whole recording, not in the steps' time alone */
-	double wall_ns;	    /* of that */
-	uint64_t ns, count; /* sampled */
+	bool whole;	    /* in the whole recording, also outside of the steps */
+	double wall_ns;	    /* of that period */
+	uint64_t ns, count; /* number of samples */
 	double squares;
-	struct lines callers;		     /* the program's own lines that lead to it */
-	struct lines functions;		     /* its functions that are traced anew */
-	const struct profile_row *row;	     /* the compiler's calls; NULL: not traced */
-	const struct profile_process *child; /* the compiler that it waits for; NULL: its own */
+	struct lines callers;		     /* lines of the program that lead to the compilation */
+	struct lines functions;		     /* functions of the program that are traced again */
+	const struct profile_row *row;	     /* the calls of the compiler; NULL: not traced */
+	const struct profile_process *child; /* the compiler for which it waits; NULL: its own */
 };
 
 static void add_stack(struct compilation *found, const struct profile_stack *stack, size_t compiler,
@@ -57,7 +54,7 @@ static void add_stack(struct compilation *found, const struct profile_stack *sta
 	size_t outer_count = stack->frames_count - compiler;
 	size_t caller = location_python(outer, outer_count);
 
-	/* a deep stack may be cut before it */
+	/* the frame may be missing from a deep stack that was cut */
 	if (caller < outer_count && location_is_own_python(outer[caller]))
 		lines_add(&found->callers, outer[caller], ns);
 	while (compiler-- > 0) {
@@ -68,7 +65,7 @@ static void add_stack(struct compilation *found, const struct profile_stack *sta
 	}
 }
 
-/* Its time that counts. */
+/* The compile time that counts for the finding. */
 static uint64_t add_time(struct compilation *found, const struct profile_activity *sample)
 {
 	uint64_t count = found->whole ? sample->count : activity_judged_count(sample);
@@ -93,14 +90,15 @@ static void add_thread(struct compilation *found, const struct profile_process *
 	}
 }
 
-/* Its children have to compile for so much of what it waits for them. */
+/* Share of the time that it waits for its children in which they must compile. */
 #define CHILDREN_COMPILE 0.50
 
-/* Python, make, a shell, a driver, its compiler; and a cycle of pids that were used again ends. */
+/* Maximum depth: Python, make, a shell, a driver, its compiler. It also ends cycles of reused pids.
+ */
 #define COMPILERS_DEPTH 8
 
-/* Adds up the time that compilers below a process worked, whichever process started them. *longest:
- * the compiler that worked longest; NULL: none did. */
+/* Adds up the CPU time of all compilers below a process. longest: the compiler with the most CPU
+ * time; NULL: none. */
 static uint64_t compilers_ns(const struct profile *profile, const struct profile_process *above,
 			     const struct profile_process **longest, unsigned depth)
 {
@@ -121,7 +119,7 @@ static uint64_t compilers_ns(const struct profile *profile, const struct profile
 	return ns;
 }
 
-/* The thread waits for children, and those are compilers: that is compiling, too. */
+/* Waiting for children that are compilers also counts as compiling. */
 static void add_children(struct compilation *found, const struct rules_ctx *ctx)
 {
 	const struct profile_activities *samples = &ctx->process->samples;
@@ -138,14 +136,14 @@ static void add_children(struct compilation *found, const struct rules_ctx *ctx)
 		if (sample->stack && waited_ns)
 			add_stack(found, sample->stack, 0, waited_ns);
 	}
-	/* what only stands between the program and its compilers (make, a shell) says nothing new
-	 */
+	/* processes between the program and its compilers (make, a shell) give no finding of their
+	 * own */
 	if ((double)ns < CHILDREN_COMPILE * (double)found->ns ||
 	    (!found->callers.count && profile_parent(ctx->profile, ctx->process)))
 		*found = (struct compilation){.whole = found->whole, .wall_ns = found->wall_ns};
 }
 
-/* A thread that only waits for those that compile may not be the one that drives the process. */
+/* A thread that only waits for compiling threads may not be the one that drives the process. */
 static void find_compilation(struct compilation *found, const struct rules_ctx *ctx, bool whole)
 {
 	const struct profile_process *p = ctx->process;
@@ -168,7 +166,7 @@ static void find_compilation(struct compilation *found, const struct rules_ctx *
 	}
 }
 
-/* In the process's wall time, when its compilations were on average; < 0: not known. */
+/* The mean time of its compilations, relative to the process's wall time; < 0: unknown. */
 static double center_of(const struct rules_ctx *ctx, const struct compilation *found)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
@@ -192,7 +190,7 @@ static double age_ns(const struct rules_ctx *ctx)
 	return (double)ctx->profile->start_boot_ns - (double)ctx->process->start_boot_ns;
 }
 
-/* Not the warm-up alone, which every program has. */
+/* True if it compiles beyond the warm-up that every program has. */
 static bool is_steady(const struct rules_ctx *ctx, const struct compilation *found)
 {
 	double center = center_of(ctx, found);
@@ -204,7 +202,8 @@ static bool is_steady(const struct rules_ctx *ctx, const struct compilation *fou
 	return ctx->process->start_boot_ns && age_ns(ctx) >= ctx->thresholds->recompilation_age_ns;
 }
 
-/* Compilations that have ended: not small ones before a large one, which alone takes most of it. */
+/* True if compilations have ended: small ones before a large one, which takes most of the time, do
+ * not count. */
 static bool has_compiled(const struct compilation *found)
 {
 	const struct profile_row *row = found->row;
@@ -213,8 +212,8 @@ static bool has_compiled(const struct compilation *found)
 	       row->max_ns != PROFILE_ABSENT && row->max_ns < row->total_ns / 2;
 }
 
-/* Does it do little else, and nothing says that it has compiled before? By samples: a call may be
- * of another thread. */
+/* True if it does little else, and there is no evidence that it has compiled before. By samples,
+ * because a call may be of another thread. */
 static bool is_first(const struct rules_ctx *ctx, const struct compilation *found)
 {
 	const struct thresholds *t = ctx->thresholds;
@@ -224,14 +223,14 @@ static bool is_first(const struct rules_ctx *ctx, const struct compilation *foun
 	       (double)ctx->process->steps.count < t->all_steps && !has_compiled(found);
 }
 
-/* All of a short recording from the start can be the warm-up. */
+/* A short recording that began with the program may be all warm-up. */
 static bool is_young(const struct rules_ctx *ctx)
 {
 	return ctx->process->start_boot_ns && age_ns(ctx) < ctx->thresholds->recompilation_young_ns;
 }
 
-/* Sampled, else what the compiler's calls take; of these it is not known which were before the
- * first step. */
+/* Sampled; otherwise the duration of the compiler's calls, of which the part before the first step
+ * is unknown. */
 static double share_of(const struct rules_ctx *ctx, const struct compilation *found)
 {
 	if ((double)found->count >= ctx->thresholds->recompilation_samples)
@@ -309,13 +308,13 @@ void rules_compile(struct rules_ctx *ctx)
 	least = steady ? t->recompilation_share : t->recompilation_compiling;
 	error = sqrt(found.squares) / found.wall_ns;
 	note.place = lines_lead(&found.callers).frame;
-	/* that it still compiles is said before what else it lacks, such as a CPU */
+	/* that it still compiles is reported before other shortages, such as of CPUs */
 	note.gain_ns = (steady ? note.share : 1) * rules_unit_ns(ctx);
 	note.gain_unknown = !steady;
 	note.confidence = confidence_above(note.share - least, error);
 	rules_subject(&note, ctx);
 	add_evidence(&note.evidence, ctx, &found, note.share);
-	/* a warm-up is expected, but a program that has done little else needs an explanation */
+	/* warm-up is expected, but a program that has done little else needs an explanation */
 	rules_suggest(&note, ctx, steady ? TRY_STABLE_SHAPES : TRY_COMPILE_ONCE);
 	add_headline(&note, ctx, &found, steady);
 	if (steady)
@@ -324,7 +323,7 @@ void rules_compile(struct rules_ctx *ctx)
 		text_add(&note.evidence, "; the program began with the recording, and this may be "
 					 "its warm-up");
 	severity = steady ? rules_severity(ctx, note.gain_ns) : FINDING_HIGH;
-	/* of a program that does little else there is nothing else to say */
+	/* no other finding explains a program that does little else */
 	if (steady && is_young(ctx) && note.share < t->recompilation_compiling)
 		severity = FINDING_LOW;
 	rules_ctx_add(ctx, "Recompilation", severity, note.share, &note);

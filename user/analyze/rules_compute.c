@@ -11,8 +11,7 @@
 
 #include <math.h>
 
-/* A process hardly computes if it does so for less than this share of the time in which that was
- * measured. */
+/* Below this share of the measured time, a process hardly computes. */
 #define COMPUTES 0.10
 
 static bool hardly_computes(const struct profile_process *process)
@@ -33,7 +32,7 @@ static void unread_compute(struct rules_ctx *ctx)
 	const struct profile_row *most = NULL;
 	struct note note = {0};
 
-	if (share > 1) /* nothing was timed */
+	if (share > 1) /* no call was timed */
 		share = (double)compute->cost.unread_count /
 			((double)compute->cost.unread_count + (double)compute->cost.counted_count);
 	if (!compute->cost.unread_count || share < ctx->thresholds->unread_compute_low)
@@ -70,7 +69,7 @@ static void add_rate(struct text *text, double flops_per_s)
 	text_add(text, format_si(buffer, flops_per_s, "FLOP/s"));
 }
 
-/* "2 cores", "1.4 cores": tenths are enough */
+/* "2 cores", "1.4 cores" */
 static void add_cores(struct text *text, double cores)
 {
 	double shown = floor(cores * 10 + 0.5) / 10;
@@ -78,8 +77,8 @@ static void add_cores(struct text *text, double cores)
 	text_printf(text, "%g core%s", shown, shown > 1 ? "s" : "");
 }
 
-/* A remark, never more: what a program could do of the peak depends on what it computes, and what
- * keeps it from that is another finding. */
+/* Only a remark: the attainable share of the peak depends on the program's computations, and other
+ * findings say what keeps it from that. */
 static void low_utilization(struct rules_ctx *ctx)
 {
 	const struct profile_process *p = ctx->process;
@@ -113,8 +112,8 @@ static void low_utilization(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "LowUtilization", FINDING_LOW, 1 - mfu, &note);
 }
 
-/* The program's lines that call a function: of forward passes or of backward ones, which have their
- * types and shapes from those. */
+/* The program's lines that call a function: in forward passes, or in backward ones, whose types and
+ * shapes follow from the forward passes. */
 static void add_places(struct lines *lines, const struct rules_ctx *ctx, uint32_t function,
 		       bool backward)
 {
@@ -141,11 +140,11 @@ const struct profile_frame *rules_place_of(const struct rules_ctx *ctx, uint32_t
 	return lines_lead(&lines).frame;
 }
 
-/* With a smaller part of the wall time they are not worth a word. */
+/* Functions with a smaller share of the wall time are not reported. */
 #define BOUND_LEAST 0.01
 #define BOUND_NAMES 3
 
-/* Those that the same limits: one finding. */
+/* Functions with the same limit share one finding. */
 struct bound {
 	double share, gain; /* of the wall time */
 	struct bound_function {
@@ -179,7 +178,7 @@ static void bound_add(struct bound *bound, const struct rules_ctx *ctx,
 	bound->functions[at] = *function;
 }
 
-/* Functions with a cost of their own: of a caller it is not known what else it does. */
+/* Functions with FLOPs of their own; what else their callers do is unknown. */
 static struct bound find_bound(const struct rules_ctx *ctx, enum roofline_class class)
 {
 	const struct profile_process *p = ctx->process;
@@ -238,9 +237,9 @@ static struct note start_bound(struct rules_ctx *ctx, const struct bound *bound,
 	return note;
 }
 
-/* OpenBLAS names kernels by CPUs, and takes those of an old one, without AVX, where it does not
- * know the CPU: "sgemm_kernel_PRESCOTT" has a fifth of the rate of "sgemm_kernel_SKYLAKEX". NULL:
- * none is seen. */
+/* OpenBLAS names kernels after CPUs. If it does not know the CPU, it uses those of an old one,
+ * without AVX: "sgemm_kernel_PRESCOTT" has a fifth of the rate of "sgemm_kernel_SKYLAKEX". NULL: no
+ * such kernel was sampled. */
 static const char *old_kernel(const struct profile_process *p)
 {
 	static const char *const cpus[] = {"PRESCOTT", "CORE2",	    "PENRYN",  "DUNNINGTON",
@@ -274,7 +273,8 @@ static void suggest_for_overhead(struct note *note, const struct rules_ctx *ctx,
 	}
 }
 
-/* Low, for a kernel may be as good as its shapes allow; below a twentieth of the roof none is. */
+/* A low limit, because a kernel may be as good as its shapes allow; no shape explains less than a
+ * twentieth of the roof. */
 static void overhead_bound(struct rules_ctx *ctx)
 {
 	struct bound bound = find_bound(ctx, ROOFLINE_OVERHEAD);
@@ -307,7 +307,7 @@ static void memory_bound(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, note.share, &note);
 }
 
-/* Calls with a cost of their own. */
+/* Calls with FLOPs of their own. */
 static bool is_float64(const struct rules_ctx *ctx, const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(ctx->profile, row->function);
@@ -329,7 +329,8 @@ static void float64(struct rules_ctx *ctx)
 	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1};
 	double wide = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F64).flops_per_s;
 	double narrow = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F32).flops_per_s;
-	/* the time that float32 would take; half where the host's peaks are not known */
+	/* the time that float32 would need; half of that of float64 where the host's peaks are
+	 * unknown */
 	double part = wide > 0 && narrow > wide ? wide / narrow : 0.5;
 	struct float64 found = {0};
 
@@ -341,7 +342,7 @@ static void float64(struct rules_ctx *ctx)
 		add_places(&found.forward, ctx, row->function, false);
 		add_places(&found.backward, ctx, row->function, true);
 	}
-	/* threads of a pool add up */
+	/* times of a pool's threads add up */
 	note.share = fmin(found.ns / (double)profile_wall_ns(ctx->process), 1);
 	if (!found.flops || note.share < ctx->thresholds->float64_share)
 		return;

@@ -12,15 +12,14 @@
 
 #include <math.h>
 
-/* Beyond --gpu-max-events activities are sums without times: what is left of them says little of
- * when devices were busy. */
+/* Beyond --gpu-max-events, activities are sums without times; the remaining ones do not show when
+ * devices were busy. */
 static bool is_whole(const struct profile_gpu *gpu)
 {
 	return gpu->timed && gpu->overflow_count <= gpu->activities_count / 100;
 }
 
-/* Share of the time of each of its devices; of the steps' time where there are steps. < 0: not
- * known. */
+/* Busy share of each device's time; of the steps' time where there are steps. < 0: unknown. */
 double gpu_busy_share(const struct profile_process *p)
 {
 	const struct profile_gpu *gpu = &p->gpu;
@@ -53,8 +52,8 @@ void add_gpu_busy(struct text *text, const struct profile_process *p)
 		text_add(text, timed ? " on average over its devices" : " on the busiest device");
 }
 
-/* Share of the steps' thread during steps, else of all threads and the wall time. < 0: not known.
- */
+/* Share of the time of the steps' thread during steps; without steps, of all threads and the wall
+ * time. < 0: unknown. */
 static double waiting_share(const struct profile_process *p)
 {
 	if (p->steps.gpu_used && p->steps.gpu.wait_ns != PROFILE_ABSENT && p->steps.total_ns)
@@ -75,8 +74,8 @@ static double kernel_ns(const struct profile_gpu *gpu, uint64_t *count)
 	return *count ? (double)gpu->kernel_ns / (double)*count : 0;
 }
 
-/* Its many kernels are done before the next one comes: the host is the limit, though most of its
- * time is not in the launching calls but in what leads to them. */
+/* Its many kernels end before the next ones arrive: the host limits, with most of its time in code
+ * that leads to the launching calls. */
 static bool outruns_launches(const struct rules_ctx *ctx, double busy)
 {
 	const struct profile_process *p = ctx->process;
@@ -88,7 +87,7 @@ static bool outruns_launches(const struct rules_ctx *ctx, double busy)
 	       rate_of(p, count) >= ctx->thresholds->launch_bound_kernels_per_s;
 }
 
-/* Launching takes the time, and the device does not need it: it is done, or hardly used. */
+/* Launching takes the time and does not delay the device, which is idle or hardly used. */
 bool rules_launch_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
@@ -102,7 +101,7 @@ bool rules_launch_bound(const struct rules_ctx *ctx)
 		       average_ns < ctx->thresholds->launch_bound_kernel_ns &&
 		       (double)gpu->latency_p50_ns < ctx->thresholds->launch_bound_latency_ns &&
 		       (launches || outruns_launches(ctx, busy));
-	/* where nothing is known of the device, the time that launching takes is all there is */
+	/* without data of the device, the time for launching is the only evidence */
 	return launches && busy < ctx->thresholds->launch_bound_utilization;
 }
 
@@ -151,7 +150,7 @@ static void launch_bound(struct rules_ctx *ctx)
 		      saved, &note);
 }
 
-/* The function in which the launching thread was for most of the longest idle times. */
+/* The function in which the launching thread was during most of the longest idle times. */
 static uint32_t idle_function(const struct profile_gpu *gpu, const struct profile_gpu_gap **example)
 {
 	uint64_t most_ns = 0;
@@ -217,7 +216,7 @@ static void starved(struct rules_ctx *ctx)
 		add_idle(&note.headline, ctx);
 	}
 	severity = high_if(busy < ctx->thresholds->gpu_starved_high);
-	/* DataBound says what to do about it */
+	/* DataBound has the remedy */
 	rules_ctx_add(ctx, "GpuStarved", rules_data_bound(ctx) ? FINDING_LOW : severity, 1 - busy,
 		      &note);
 }
@@ -343,8 +342,8 @@ static void exposed_communication(struct rules_ctx *ctx)
 		      high_if(share >= ctx->thresholds->exposed_communication_high), share, &note);
 }
 
-/* Libraries' matrix kernels are made for few warps, with much of the registers and shared memory
- * for each: a low occupancy is right there. */
+/* Libraries' matrix kernels are made for few warps, each with many registers and much shared
+ * memory: their low occupancy is intended. */
 static bool is_tuned(const struct profile_gpu_kernel *kernel)
 {
 	static const char *const parts[] = {"gemm",  "cutlass", "xmma",	    "cudnn", "nvjet",
@@ -393,7 +392,7 @@ static void clocks_throttled(struct rules_ctx *ctx)
 		struct note note = {.bottleneck = BOTTLENECK_THROTTLED};
 		uint64_t by_power = 0, all = profile_gpu_throttled_count(device);
 		const char *separator = "";
-		double share, slower = -1; /* than its clock can be, on average; < 0: not known */
+		double share, slower = -1; /* average clock relative to its maximum; < 0: unknown */
 
 		if (clock_mhz != PROFILE_ABSENT && device->facts.max_sm_clock_mhz)
 			slower = 1 - (double)clock_mhz / (double)device->facts.max_sm_clock_mhz;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rules about what the thread of the steps does in operators: many that are tiny, copies and
- * conversions. */
+/* Rules about operators on the thread of the steps: many tiny ones, copies and conversions. */
 #include "analyze/location.h"
 #include "analyze/operators.h"
 #include "analyze/rules_ctx.h"
@@ -51,8 +50,8 @@ static void add_sampled(struct text *text, const struct rules_ctx *ctx, const st
 		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
 }
 
-/* Adds the operators of a line, and which part of all_ns each has:
- * "; most of it in Tiny.end (planted.py:178): aten::mul_.Tensor 61.0 %, …" */
+/* Adds the operators of a line, each with its share of all_ns: "; most of it in Tiny.end
+ * (planted.py:178): aten::mul_.Tensor 61.0 %, …" */
 #define NAMES_SHOWN 3
 #define NAMES_LEAST 0.05
 
@@ -84,7 +83,7 @@ static void start_note(struct note *note, const struct rules_ctx *ctx, const str
 	rules_subject(note, ctx);
 }
 
-/* Calls of operators by the line; those that operators make are theirs. 0: not traced */
+/* Calls of operators by the line; nested operators belong to their caller. 0: not traced */
 static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame *line)
 {
 	uint64_t count = 0;
@@ -101,7 +100,7 @@ static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame
 	return count;
 }
 
-/* A sampled number within wider bounds says nothing. */
+/* A sampled number with wider bounds is not shown. */
 #define TENSORS_APART 2
 
 /* "; 30 tensors allocated in each step", "; 1,800 to 2,900 …" where they were sampled */
@@ -119,8 +118,8 @@ static void add_tensors(struct text *text, const struct profile_memory *memory, 
 	text_add(text, " tensors allocated in each step");
 }
 
-/* Per step: how often the line calls operators, where they are traced; else how many tensors come
- * and go, which is one or two for each. */
+/* How often the line calls operators per step, where they are traced; otherwise how many tensors it
+ * allocates, one or two for each call. */
 static void add_counts(struct text *text, const struct rules_ctx *ctx,
 		       const struct operator_line *line)
 {
@@ -156,7 +155,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 	    (double)sum.count < ctx->thresholds->all_samples ||
 	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->judged_ns)
 		return;
-	/* a compiled function computes in threads of XLA, while its caller goes on */
+	/* a compiled function computes in threads of XLA while its caller continues */
 	if ((double)operators_handed_over_ns(ctx->process, ctx->driver->tid) > sum.ns)
 		return;
 	start_note(&note, ctx, &sum, ctx->thresholds->tiny_operators_share);
@@ -173,7 +172,7 @@ static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *l
 	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
 }
 
-/* Bytes that a line allocates, in tensors. */
+/* Bytes of the tensors that a line allocates. */
 static uint64_t allocated_by(const struct rules_ctx *ctx, const struct profile_frame *frame)
 {
 	FOR_EACH (line, ctx->process->lines)
@@ -194,7 +193,7 @@ static void add_allocated(struct text *text, const struct rules_ctx *ctx,
 		    steps ? " in each step" : "");
 }
 
-/* " in copies and conversions of tensors", or with the lines that do little else */
+/* " in copies and conversions of tensors", or with the lines that mostly copy */
 static void add_copies(struct text *text, struct rules_ctx *ctx, const struct lines_sum *sum,
 		       double copies_ns)
 {
@@ -247,7 +246,7 @@ void rules_operators(struct rules_ctx *ctx)
 
 	if (!ctx->driver->judged_ns)
 		return;
-	/* a loader's worker is judged by what its parent waits for */
+	/* a loader's worker is judged by the waits of its parent */
 	if (rules_is_worker(ctx) && !ctx->process->steps.count)
 		return;
 	if (operator_lines_find(&lines, ctx->profile, ctx->process, ctx->driver->tid)) {

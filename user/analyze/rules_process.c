@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rules about a process (what it waited for, what it was short of) and about the capture. */
+/* Rules about a process (its waits and shortages) and about the capture. */
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
@@ -38,7 +38,7 @@ bool rules_is_worker(const struct rules_ctx *ctx)
 }
 
 /* The longest wait: "; 4.90 s in poll for pipe:[1234], in serve (server.py:12)". An object that is
- * named after its call stands alone: "in epoll (descriptor 3)". */
+ * named after its system call is not preceded by it: "in epoll (descriptor 3)". */
 static void add_longest_wait(struct text *text, const struct driver *driver)
 {
 	const struct profile_activity *wait = driver->longest;
@@ -55,7 +55,7 @@ static void add_longest_wait(struct text *text, const struct driver *driver)
 	location_after(text, ", in ", driver->longest_place);
 }
 
-/* A process that waits for a CPU, or is stopped, has work to do. */
+/* A process that waits for a CPU, or is stopped, is not idle. */
 bool rules_is_idle(const struct rules_ctx *ctx)
 {
 	const struct account *all = &ctx->account->all;
@@ -98,13 +98,13 @@ static bool idle_target(struct rules_ctx *ctx)
 		text_printf(&note.evidence, "; %u of %u threads were blocked nearly all the time",
 			    threads.blocked, threads.measured);
 	add_longest_wait(&note.evidence, ctx->driver);
-	/* beside another process that works it is no problem */
+	/* beside another process that works, a waiting process is no problem */
 	rules_ctx_add(ctx, "IdleTarget", ctx->is_main ? FINDING_MEDIUM : FINDING_LOW, 1 - cpu,
 		      &note);
 	return true;
 }
 
-/* The threads of a process are stopped together: the one that works stands for all. */
+/* The threads of a process are stopped together: the most active one stands for all. */
 static void stopped(struct rules_ctx *ctx)
 {
 	const struct account *thread = account_of_thread(ctx->account, ctx->account->tid);
@@ -146,7 +146,7 @@ static void blocked_thread(struct rules_ctx *ctx)
 		    as_ns(thread->on_cpu_ns));
 	if (ctx->driver->tid == thread->tid)
 		add_longest_wait(&note.evidence, ctx->driver);
-	/* the function in which at least half of the waiting was traced */
+	/* the function that contains at least half of the waiting */
 	FOR_EACH (row, ctx->process->rows)
 		if (!waits_in && row->self_ns >= thread->blocked_ns / 2 &&
 		    remedy_waits(remedy_kind(ctx->profile, ctx->process, row)))
@@ -197,8 +197,8 @@ static double probe_cost(const struct profile_probe *probe)
 	return (double)probe->hits_count * probe->cost_ns;
 }
 
-/* The slowdown is that of the process with the most hits; functions of others did not cost it
- * anything. Those that no process has a row of are allocators'. */
+/* The slowdown is that of the process with the most hits; functions of other processes cost it
+ * nothing. Functions without a row in any process are allocators. */
 static bool costs_most_hit(const struct profile *profile, uint32_t function)
 {
 	const struct profile_process *most = NULL;
@@ -218,7 +218,7 @@ static bool costs_most_hit(const struct profile *profile, uint32_t function)
 	return !has_rows;
 }
 
-/* Adds the function whose probes cost most. */
+/* Adds the function whose probes cost the most. */
 static void add_most_expensive(struct text *text, const struct profile *profile)
 {
 	const struct profile_probe *most_expensive = NULL;
@@ -261,7 +261,7 @@ static void overhead(struct rules_ctx *ctx)
 		      100 * slowdown, &note);
 }
 
-/* Only losses that profile_loss_share() weighs; others have no words. */
+/* Only the losses that profile_loss_share() counts are listed. */
 static const struct {
 	const char *what, *remedy;
 } loss_words[PERFX_LOSS_KINDS] = {

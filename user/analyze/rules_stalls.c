@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rules about what stops a training now and then: slow steps, periodic or not, and the garbage
- * collector. */
+/* Rules about interruptions of a training: slow steps, periodic or not, and garbage collection. */
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
@@ -34,7 +33,7 @@ static void add_callee(struct text *text, const struct profile_frame *frame)
 	text_clear(&shortened);
 }
 
-/* A part with this share of the extra time is its cause. */
+/* A part with this share of the extra time is the cause. */
 #define MAIN_CAUSE 0.50
 
 static bool is_mostly(const struct slow_cause *cause, enum slow_part part)
@@ -42,7 +41,7 @@ static bool is_mostly(const struct slow_cause *cause, enum slow_part part)
 	return cause->parts[part] >= MAIN_CAUSE * cause->extra_ns && cause->extra_ns > 0;
 }
 
-/* Work that ordinary steps do not have makes a step slow even if it waits for CPUs. */
+/* Work that ordinary steps do not have makes a step slow even if that work waits for CPUs. */
 static bool lacks_cpus_mostly(const struct slow_cause *cause)
 {
 	bool is_work = cause->place_is_new && cause->place_ns >= MAIN_CAUSE * cause->extra_ns;
@@ -50,7 +49,7 @@ static bool lacks_cpus_mostly(const struct slow_cause *cause)
 	return is_mostly(cause, SLOW_NO_CPU) && !is_work;
 }
 
-/* Below, it is not worth a word. */
+/* A smaller share is not reported. */
 #define PART_SHARE 0.10
 
 static void add_part(struct text *text, const struct slow_cause *cause, enum slow_part part,
@@ -68,7 +67,7 @@ static void add_part(struct text *text, const struct slow_cause *cause, enum slo
 	text_add(text, ")");
 }
 
-/* Were there enough samples to say what they did? */
+/* Are there enough samples of these steps? */
 static bool is_known(const struct rules_ctx *ctx, const struct slow_cause *cause)
 {
 	return (double)cause->samples_count >= ctx->thresholds->all_cause_samples &&
@@ -124,7 +123,7 @@ static void add_cause(struct text *text, const struct rules_ctx *ctx,
 }
 
 static const struct stall_remedy {
-	const char *const *words; /* in the names of a function that stalls */
+	const char *const *words; /* in the names of functions that stall a step */
 	const char *remedy;
 } stall_remedies[] = {
 	{(const char *const[]){"save", "checkpoint", "dump", "fsync", NULL}, TRY_CHECKPOINTS},
@@ -137,7 +136,7 @@ static const struct stall_remedy {
 };
 
 #define DISK_REMEDY 0
-#define DISK_STALL  0.30 /* of the extra time, in waits for the disk */
+#define DISK_STALL  0.30 /* share of the extra time in waits for the disk */
 
 static bool has_word(const struct profile_frame *frame, const char *const *words)
 {
@@ -203,7 +202,7 @@ static void write_periodic(struct note *note, const struct rules_ctx *ctx,
 	rules_suggest(note, ctx, stall_remedy(cause));
 }
 
-/* How much of a step the periodic ones take beyond the others. */
+/* Extra time of the periodic steps, relative to the other steps. */
 static double periodic_share(const struct rules_ctx *ctx, const struct slow_steps *slow)
 {
 	double unit_ns = rules_unit_ns(ctx), steps_count = (double)slow->steps_count;
@@ -226,7 +225,7 @@ static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
 		ctx->failed = true;
 		return;
 	}
-	/* others say so: of each step, not only of the slow ones */
+	/* other rules cover every step, not only the slow ones */
 	if (main_phase(&cause) == PROFILE_PHASE_OPTIMIZER ||
 	    (cause.callee && strstr(cause.callee->file, "/optim/")) ||
 	    is_mostly(&cause, SLOW_COLLECTS) ||
@@ -256,22 +255,22 @@ static enum bottleneck bottleneck_of(const struct slow_cause *cause)
 	return BOTTLENECK_STALL;
 }
 
-/* Slow steps are few if at most this share of all steps is slow. */
+/* At most this share of all steps may be slow. */
 #define FEW_STEPS 0.10
-/* The slowest steps that are named make up this share of the time that slow steps lose. */
+/* The slowest steps that are named have this share of the lost time of all slow steps. */
 #define FEW_COVER 0.90
 
-/* Each of them loses at least this time on average, in median steps and in ns. Steps that lose less
- * vary by themselves (a boosting round grows a larger tree), or a thread of their pool lost its CPU
+/* Each of them loses at least this time on average, in median steps and in ns. Smaller losses are
+ * ordinary variation (a boosting round grows a larger tree), or a thread of the pool lost its CPU
  * for a time slice. */
 #define FEW_TIMES    4
 #define FEW_EXTRA_NS 10000000.0
 
-/* The slowest steps that do not come periodically; count 0: there are none, or not few. */
+/* The slowest steps outside of the period; count 0: there are none, or too many. */
 struct few_steps {
 	size_t count;
-	double extra_ns; /* beyond the median, of all of them */
-	double share;	 /* that, of the time of all steps */
+	double extra_ns; /* extra time beyond the median, of all of them */
+	double share;	 /* extra time relative to the time of all steps */
 };
 
 /* The extra time of each slow step that is not periodic, in ascending order. Returns their count.
@@ -359,7 +358,7 @@ static void write_uneven(struct note *note, const struct rules_ctx *ctx,
 								   : TRY_COMMON_CAUSE);
 }
 
-/* Another program has the CPUs: that is said once, of all steps. */
+/* Another program has the CPUs: that finding covers all steps. */
 static bool is_contended(const struct rules_ctx *ctx)
 {
 	for (size_t i = 0; i < ctx->findings_count; i++) {
@@ -372,15 +371,15 @@ static bool is_contended(const struct rules_ctx *ctx)
 	return false;
 }
 
-/* A round of boosting grows another tree each time: where a step is a library's call, that it
- * computes for longer is its own variation. */
+/* Each round of boosting grows another tree: where a step is one library call, longer computation
+ * is ordinary variation. */
 static bool is_own_variation(const struct rules_ctx *ctx, const struct slow_cause *cause)
 {
 	return ctx->process->steps.found_by == PROFILE_STEPS_BY_CALL &&
 	       (!is_known(ctx, cause) || (is_mostly(cause, SLOW_RUNS) && !cause->place_is_new));
 }
 
-/* Beyond what comes periodically. */
+/* Time beyond the periodic extra time. */
 static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
@@ -422,7 +421,7 @@ static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
 	rules_ctx_add(ctx, "UnevenSteps", severity, note.share, &note);
 }
 
-/* Its index in steps->times, from 1; 0: it is not there. */
+/* Its index in steps->times, from 1; 0: not found. */
 static size_t captured_step(const struct rules_ctx *ctx)
 {
 	const struct profile_time_slice *slice = &ctx->profile->time_slice;

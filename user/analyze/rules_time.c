@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rules about where time goes: single functions, the steps of a training. */
+/* Rules about the time of single functions and of training steps. */
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Per process. */
+/* At most so many findings for each process. */
 #define TINY_FINDINGS_MAX 3
 
 static void add_caller(struct text *text, const struct rules_ctx *ctx,
@@ -25,21 +25,21 @@ static void add_caller(struct text *text, const struct rules_ctx *ctx,
 		    as_percent((double)caller->calls_count / (double)row->calls_count));
 }
 
-/* A range's self time is untraced code: DataBound and PythonBound may say which, and rules_driver.c
- * what it waits for. */
+/* The self time of a range is untraced code: DataBound, PythonBound and rules_driver.c explain it.
+ */
 static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_row *row,
 			      enum remedy_kind kind)
 {
 	const struct profile_function *function = profile_function(ctx->profile, row->function);
 	const struct gpu_call *call;
 
-	/* SyncWait says whether a wait for a GPU is too long, LaunchBound the same of launches. A
-	 * copy waits for the work before it, even an asynchronous one if its memory is pageable;
-	 * Copies and PageableCopy say what copying itself takes. */
+	/* SyncWait judges waits for a GPU, LaunchBound launches. A copy waits for the work before
+	 * it, even an asynchronous one if its memory is pageable; Copies and PageableCopy report
+	 * the time of copying itself. */
 	call = function && ctx->process->gpu.used ? gpu_call_find(function->name) : NULL;
 	if (call && (call->waits || call->op == PERFX_GPU_OP_COPY || rules_launch_bound(ctx)))
 		return true;
-	/* of ranks that are seen side by side it is known for whom they wait */
+	/* if ranks are recorded together, it is known for which of them they wait */
 	if (function && collective_meets(function->name))
 		return ranks_of_job(ctx->profile, ctx->process) > 1;
 	if (!function || !function_is_marker(function))
@@ -49,7 +49,7 @@ static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_
 	return kind == REMEDY_WAITING || ctx->driver->marked.ns >= row->self_ns / 2;
 }
 
-/* Is the lack of a CPU most of what keeps its threads from running? */
+/* Is the lack of a CPU the main reason why its threads do not run? */
 static bool waits_for_cpu(const struct rules_ctx *ctx)
 {
 	const struct account *thread = account_of_thread(ctx->account, ctx->driver->tid);
@@ -59,7 +59,7 @@ static bool waits_for_cpu(const struct rules_ctx *ctx)
 						 thread->ns[ACCOUNT_SPINNING];
 }
 
-/* An operator's share alone is where the time goes and no problem. NONE: it may be as it is. */
+/* A large share of an operator alone is no problem. NONE: no remedy is known. */
 static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_kind kind)
 {
 	switch (kind) {
@@ -73,7 +73,7 @@ static enum bottleneck class_of_slow(const struct rules_ctx *ctx, enum remedy_ki
 		return BOTTLENECK_SLEEP;
 	case REMEDY_WAITING:
 	case REMEDY_SYNCHRONIZE:
-		/* it has to wait while others work for it */
+		/* it waits while others work for it */
 		return cpu_share(ctx->process) < ctx->thresholds->slow_operation_busy &&
 				       !waits_for_cpu(ctx)
 			       ? BOTTLENECK_IDLE
@@ -98,7 +98,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	    profile_row_overlaps(row, profile_wall_ns(ctx->process)) ||
 	    is_said_elsewhere(ctx, row, kind))
 		return;
-	/* copies, compilations and sleeps can be left out; other waits last as long as their cause
+	/* copies, compilations and sleeps can be avoided; other waits last as long as their cause
 	 */
 	note.gain_unknown = !(note.bottleneck == BOTTLENECK_COPIES ||
 			      note.bottleneck == BOTTLENECK_RECOMPILATION ||
@@ -116,8 +116,8 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		      share, &note);
 }
 
-/* Is it mostly called by its own library, as a BLAS by its LAPACK? The program cannot batch such
- * calls. */
+/* Is it mostly called by its own library, such as a BLAS function by its LAPACK? The program cannot
+ * batch such calls. */
 static bool is_called_inside(const struct rules_ctx *ctx, uint32_t function)
 {
 	const struct profile_function *called = profile_function(ctx->profile, function);
@@ -143,7 +143,7 @@ static bool is_called_inside(const struct rules_ctx *ctx, uint32_t function)
 
 static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 {
-	/* short calls are the first that the overhead budget stops watching */
+	/* the overhead budget removes probes of short calls first */
 	uint64_t seen_ns =
 		watched_ns(ctx->profile, ctx->process, row->function, PERFX_REDUCED_REMOVED);
 	double rate = seen_ns ? (double)row->calls_count * 1e9 / (double)seen_ns : 0;
@@ -215,7 +215,7 @@ static const struct profile_row *find_optimizer(const struct rules_ctx *ctx)
 	return most;
 }
 
-/* A fused optimizer takes a third of the time, but not none. */
+/* A fused optimizer needs about a third of the time. */
 #define FUSED_SAVES (2.0 / 3)
 
 void rules_steps(struct rules_ctx *ctx)
@@ -233,7 +233,7 @@ void rules_steps(struct rules_ctx *ctx)
 	if ((double)steps->ends_count < ctx->thresholds->all_steps || !steps->total_ns ||
 	    share < ctx->thresholds->optimizer_bound_low)
 		return;
-	/* a GPU that has little to do waits for the calls, not for memory */
+	/* a GPU with little work waits for calls, not for memory */
 	if (busy >= 0 && busy < ctx->thresholds->gpu_starved_medium)
 		note.bottleneck = BOTTLENECK_OPERATORS;
 	note.place = optimizer ? rules_place_of(ctx, optimizer->function) : NULL;

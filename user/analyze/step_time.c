@@ -12,12 +12,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The driver's time in one calling context, or outside of all (the first one). */
+/* The driver's time in one calling context; the first one: outside of all contexts. */
 struct stratum {
-	double exact_ns;		 /* of all threads; < 0: not known */
+	double exact_ns;		 /* of all threads; < 0: unknown */
 	double own_ns, all_ns, waits_ns; /* samples of the driver, of all threads; its waits */
 	double running[TIME_CLASSES];	 /* samples of the driver that ran */
-	double squares;			 /* of their intervals */
+	double squares;			 /* sum of the intervals of these samples */
 	double samples_count;
 	enum time_class class;
 	bool classified, is_call, is_batch;
@@ -29,8 +29,8 @@ struct division {
 	struct stratum *strata;
 	size_t strata_count;
 	double waits[TIME_CLASSES];
-	double misplaced_ns;	/* by which waits exceed the time of their contexts */
-	struct step_time *time; /* while it is found, of the whole recording */
+	double misplaced_ns;	/* how far waits exceed the time of their contexts */
+	struct step_time *time; /* while it is computed, the time of the whole recording */
 };
 
 static enum time_class class_of_call(const struct division *d,
@@ -51,7 +51,7 @@ static enum time_class class_of_call(const struct division *d,
 	}
 }
 
-/* A context's class, without its samples. */
+/* The class of a context, before its samples are considered. */
 static struct stratum *stratum_of(struct division *d, uint32_t id)
 {
 	const struct profile_context *context = context_of(&d->contexts, id);
@@ -88,15 +88,15 @@ static enum time_class class_of_running(const struct division *d, const struct s
 	return stack_runs_python(stack) ? TIME_PYTHON : TIME_NATIVE;
 }
 
-/* Of waits; 0: TIME_OTHER. */
+/* The class of waits; 0: TIME_OTHER. */
 static const enum time_class classes_of_waits[ACCOUNT_CLASSES] = {
 	[ACCOUNT_GIL] = TIME_GIL,	[ACCOUNT_LOCK] = TIME_LOCK, [ACCOUNT_INPUT] = TIME_INPUT,
 	[ACCOUNT_OUTPUT] = TIME_OUTPUT, [ACCOUNT_DISK] = TIME_DISK, [ACCOUNT_SLEEP] = TIME_SLEEP,
 	[ACCOUNT_CHILD] = TIME_CHILD,
 };
 
-/* A loader's waits belong to the data. The interpreter's lock and a disk keep a call from its work;
- * other waits in a call are part of its work, such as waits for the threads of its pool. */
+/* A loader's waits are time for data. Waits for the GIL or a disk keep a call from its work; other
+ * waits in a call are part of its work, such as waits for the threads of its pool. */
 static enum time_class class_of_wait(const struct division *d, const struct stratum *stratum,
 				     const struct profile_activity *wait)
 {
@@ -115,7 +115,7 @@ static enum time_class class_of_wait(const struct division *d, const struct stra
 	return stratum->is_call ? stratum->class : (classes_of_waits[kind] ?: TIME_OTHER);
 }
 
-/* While there are steps. */
+/* Number of samples; in the steps only, while there are steps. */
 static double count_of(const struct profile_activity *sample)
 {
 	return (double)activity_judged_count(sample);
@@ -142,7 +142,7 @@ static void add_samples(struct division *d)
 	}
 }
 
-/* Threads share a context: what of its time is the driver's, samples say. */
+/* Threads share a context: samples give the driver's share of its time. */
 static double driver_time(const struct division *d, const struct stratum *stratum)
 {
 	if (stratum->exact_ns < 0)
@@ -170,7 +170,7 @@ static void add_wait(struct division *d, struct stratum *stratum,
 		d->time->batch_own_waits_ns += ns;
 }
 
-/* Locks come and go with what they protect: one that no sample saw is like those that were seen. */
+/* A wait for a lock that no sample saw is distributed as the sampled ones are. */
 static bool sample_is_alike(const struct profile_activity *sample,
 			    const struct profile_activity *wait)
 {
@@ -181,7 +181,7 @@ static bool sample_is_alike(const struct profile_activity *sample,
 typedef bool sample_match(const struct profile_activity *sample,
 			  const struct profile_activity *wait);
 
-/* Divides it as such samples are; false without any. */
+/* Divides a time in proportion to these samples; false if there are none. */
 static bool divide_wait_by(struct division *d, const struct profile_activity *wait, double ns,
 			   sample_match *matches)
 {
@@ -203,7 +203,8 @@ static bool divide_wait_by(struct division *d, const struct profile_activity *wa
 	return all > 0;
 }
 
-/* Where it was, by its samples; without any, outside of calls. */
+/* Distributes a wait over the contexts of its samples; without samples it counts as outside of
+ * calls. */
 static void divide_wait(struct division *d, const struct profile_activity *wait, double ns)
 {
 	if (!divide_wait_by(d, wait, ns, sample_is_of) &&
@@ -211,8 +212,8 @@ static void divide_wait(struct division *d, const struct profile_activity *wait,
 		add_wait(d, stratum_of(d, 0), wait, ns);
 }
 
-/* Waits that were given up during the recording go on as they were, for as long as the kernel's
- * account of the thread says: by what the sums grow. Runnable or not, as these are. */
+/* The factor from the recorded waits to the kernel's counters of the thread, if waits were not
+ * recorded to the end: the rest is divided as the recorded part is. runnable: waits for a CPU. */
 static double growth(const struct division *d, bool runnable)
 {
 	const struct profile_activities *blocked = &d->contexts.process->blocked;
@@ -244,7 +245,7 @@ static void add_waits(struct division *d)
 					    growths[wait->reason == PERFX_WAIT_RUNNABLE]);
 }
 
-/* More than the samples can have missed was waiting, of which nothing is known. */
+/* More waiting than the samples could have missed: its reason is unknown. */
 #define DEVIATIONS 4
 
 /* When the budget has removed the probe at a call's begin, samples in the call have the context of
@@ -286,7 +287,7 @@ static void add_running(struct division *d, const struct stratum *stratum)
 	}
 }
 
-/* Operators that other threads run while this one waits for what it does not say: a result. */
+/* Operators that other threads run while this thread waits for a result, for an unknown reason. */
 static void move_awaited(struct division *d)
 {
 	double others = 0, awaited = d->waits[TIME_OTHER];
@@ -313,7 +314,7 @@ static void move_to_input(struct division *d, enum time_class from, double *fed)
 	d->time->batch_ns += ns;
 }
 
-/* A step that TensorFlow runs takes its batch on a thread of the pool, for which this one waits. */
+/* A step that TensorFlow runs takes its batch on a thread of the pool; the driver waits for it. */
 static void move_fed(struct division *d)
 {
 	double fed = (double)pipeline_ns(d->contexts.process, d->driver->tid, true);
@@ -322,7 +323,7 @@ static void move_fed(struct division *d)
 	move_to_input(d, TIME_COMPUTE, &fed);
 }
 
-/* The recording's time becomes a step's; what is not accounted for is other. */
+/* Scales the times of the recording to a step; time without a class is TIME_OTHER. */
 static void to_unit(struct step_time *time, double wall_ns)
 {
 	double sum = 0, scale;
@@ -346,7 +347,7 @@ static void set_exact(struct division *d)
 	const struct profile_process *process = d->contexts.process;
 	const struct profile_untraced *untraced = &process->untraced;
 
-	/* hardly a call is traced before the first step */
+	/* little is traced before the first step */
 	d->strata[0].exact_ns =
 		untraced->tid == d->driver->tid
 			? fmax((double)untraced->self_ns - (double)process->steps.outside_ns, 0)

@@ -20,10 +20,11 @@
 struct driver;
 
 enum time_class {
-	TIME_COMPUTE = 0, /* in traced operators, or while other threads are in them for this one */
-	TIME_NATIVE,	  /* native code outside of traced calls */
-	TIME_PYTHON,	  /* the interpreter, likewise */
-	TIME_INPUT,	  /* waits for the next batch, or prepares it itself */
+	TIME_COMPUTE =
+		0,   /* in traced operators, or while other threads run operators for this one */
+	TIME_NATIVE, /* native code outside of traced calls */
+	TIME_PYTHON, /* the interpreter, outside of traced calls */
+	TIME_INPUT,  /* waits for the next batch, or prepares it itself */
 	TIME_GIL,
 	TIME_LOCK,
 	TIME_DISK,
@@ -33,19 +34,20 @@ enum time_class {
 	TIME_LAUNCH,
 	TIME_GPU_SYNC,
 	TIME_COMMUNICATION,
-	TIME_RUNNABLE, /* without a CPU */
+	TIME_RUNNABLE, /* runnable, without a CPU */
 	TIME_OTHER,
 	TIME_CLASSES
 };
 
 struct step_time {
-	double unit_ns; /* an average step; without steps a second */
-	double ns[TIME_CLASSES], error_ns[TIME_CLASSES]; /* of it; standard errors */
+	double unit_ns; /* an average step; without steps, one second */
+	double ns[TIME_CLASSES],
+		error_ns[TIME_CLASSES]; /* times in a step; their standard errors */
 	/* Parts of TIME_INPUT in a data loader's next batch: all of it; the thread itself runs; the
 	 * thread itself sleeps, reads or waits for a disk to prepare the batch. */
 	double batch_ns, batch_own_ns, batch_own_waits_ns;
 	double batch_runnable_ns; /* of TIME_RUNNABLE, there */
-	bool known;		  /* otherwise neither calls nor samples of the thread are */
+	bool known;		  /* false: there are neither calls nor samples of the thread */
 };
 
 /* 0 or -ENOMEM. */

@@ -43,7 +43,7 @@ bool stack_spins(const struct thread_pool *pool, const struct profile_stack *sta
 
 	if (!first || first->language == PERFX_LANGUAGE_PYTHON)
 		return false;
-	/* the pool's own code polls for work of the pool; its caller makes no difference */
+	/* the pool's own code polls for work, whichever function calls it */
 	return frame_is(first, CODE_POOL_RUNTIME) || frame_is(first, CODE_POOL_WAIT) ||
 	       frame_is(first, CODE_SPIN_LOCK) || frame_is(first, CODE_POLL) ||
 	       (!first->module[0] && is_in_loop(pool->loop_address, first->address) &&
@@ -78,7 +78,7 @@ static uint64_t samples_in_loop(const struct profile_activities *samples, uint64
 	return count;
 }
 
-/* Only the most frequent rows can be in it: they come first. */
+/* Rows are sorted by frequency: only the first ones can contain a loop. */
 #define LOOP_TRIES 16
 
 static uint64_t find_loop(const struct profile_activities *samples)
@@ -207,8 +207,8 @@ static const struct pool_setting {
 #define SETTINGS	  (sizeof(pool_settings) / sizeof(pool_settings[0]))
 #define SETTINGS_RUNTIMES 4
 
-/* The stacks of a runtime's threads often do not reach the library that uses it: that has at least
- * such a part of the runtime's time. */
+/* The stacks of a runtime's threads often do not reach the library that uses it. A library with at
+ * least this share of the runtime's time is taken as its user. */
 #define USER_SHARE 0.05
 
 static bool is_frame_of_setting(const struct profile_frame *frame,
@@ -220,7 +220,7 @@ static bool is_frame_of_setting(const struct profile_frame *frame,
 	       (*setting->function && glob_matches(setting->function, frame->function));
 }
 
-/* SETTINGS: none is known. */
+/* SETTINGS: no setting is known. */
 static size_t setting_of_stack(const struct profile_stack *stack)
 {
 	for (size_t i = 0; i < SETTINGS; i++)
@@ -251,7 +251,7 @@ static const struct python_pool {
 };
 #define PYTHON_POOLS (sizeof(python_pools) / sizeof(python_pools[0]))
 
-/* PYTHON_POOLS: none is known. */
+/* PYTHON_POOLS: no pool is known. */
 static size_t python_pool_of_stack(const struct profile_stack *stack)
 {
 	for (size_t i = 0; i < PYTHON_POOLS; i++)
@@ -264,7 +264,7 @@ static size_t python_pool_of_stack(const struct profile_stack *stack)
 /* CPU time, by samples, of the threads that the program starts in Python: all, and by pool. */
 struct python_threads {
 	uint64_t all_ns, ns[PYTHON_POOLS + 1];
-	uint32_t tid; /* of one of them */
+	uint32_t tid; /* of one pool */
 	bool several;
 };
 
@@ -304,17 +304,17 @@ bool thread_pool_add_setting(struct text *text, const struct profile_process *pr
 	return true;
 }
 
-/* Fewer say nothing. */
+/* Fewer samples are no evidence. */
 #define PARALLEL_SAMPLES_MIN 30
 
-/* On one side, at a confidence of 95 %. */
+/* One-sided quantile for a confidence of 95 %. */
 #define DEVIATIONS 1.645
 
-/* Share of a call: below it, the caller waits for work that it does not share. */
+/* Share of a call: below it, the caller waits for work of others and takes no part. */
 #define CALLER_SHARE 0.90
 
-/* Its caller took part and somebody worked all the time, and what other threads of the process did
- * meanwhile is no part of that work which was not recognised. */
+/* The caller took part, one of the threads worked at any time, and the other threads of the process
+ * did too little to be an unrecognized part of the work. */
 static bool is_measured(const struct parallelism *parallelism)
 {
 	double error = DEVIATIONS * parallelism->error * parallelism->threads_count;

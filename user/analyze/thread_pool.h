@@ -17,17 +17,18 @@
 /* On a CPU, sampled, in the steps' time. */
 struct pool_time {
 	uint64_t work_ns, spin_ns;
-	double spin_error_ns; /* standard error */
+	double spin_error_ns; /* standard errors */
 };
 
 struct thread_pool {
-	unsigned threads_count; /* the driver included; 0: none was seen */
-	const char *runtime;	/* its file, without folders; "": none */
-	/* The driver's own part, and that of all others. */
+	unsigned threads_count; /* the driver included; 0: no pool was seen */
+	const char *runtime;	/* file name of its library; "": unknown */
+	/* Times of the driver, and of all other threads. */
 	struct pool_time driver, others;
-	uint64_t driver_wait_ns;     /* blocked, for the others: exact */
+	uint64_t driver_wait_ns;     /* blocked; of the other threads: exact */
 	uint64_t others_runnable_ns; /* waiting for a CPU */
-	uint64_t loop_address;	     /* of the polling in code compiled at run time; 0: none */
+	uint64_t loop_address; /* address of the polling loop in code compiled at run time; 0: none
+				*/
 };
 
 /* 0 or -ENOMEM. */
@@ -35,32 +36,30 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 		     uint32_t driver_tid);
 /* Does a thread with this stack run a part of the pool's work, or wait for one? */
 bool stack_is_of_pool(const struct profile_stack *stack);
-/* How the pool in which the process computes is set to so many threads, as
- * "torch.set_num_threads(2), or OMP_NUM_THREADS=2 before the program starts". False: it is no known
- * one. */
+/* Writes how to set the number of threads of the pool in which the process computes, as
+ * "torch.set_num_threads(2), or OMP_NUM_THREADS=2 before the program starts". False: the pool is
+ * unknown. */
 bool thread_pool_add_setting(struct text *text, const struct profile_process *process,
 			     unsigned threads);
-/* Does it only poll for the others? */
+/* Does a thread with this stack only poll for others? */
 bool stack_spins(const struct thread_pool *pool, const struct profile_stack *stack);
 
-/*
- * How well threads share the work of a function: its speed-up is the CPU time that the caller and
- * its pool worked while it ran, over the time that it took; its efficiency that over the number of
- * these threads. Polling for other threads is no work. A speed-up below 1 says that nobody worked
- * for a part of the time: then it waited.
- */
+/* How well threads share the work of a function. Its speed-up is the CPU time of the caller and its
+ * pool during the calls over the duration of the calls; its efficiency is the speed-up over the
+ * number of these threads. Polling is not counted as work. A speed-up below 1: for a part of the
+ * time no thread worked. */
 
 struct parallelism {
-	unsigned threads_count; /* that ran; 0: nothing is known */
+	unsigned threads_count; /* threads that ran; 0: unknown */
 	uint64_t samples_count;
 	double speedup, efficiency;
 	double error; /* standard error of the efficiency */
-	/* CPU time of all other threads, over that of the calls: some of it may be for them. And
-	 * that of the caller, working or polling. */
+	/* CPU time of all other threads, relative to that of the calls: they may work for the
+	 * calls. And CPU time of the caller, working or polling. */
 	double others, caller;
 };
 
-/* A function that several threads share. */
+/* A function whose work several threads share. */
 struct parallel_function {
 	uint32_t function;
 	uint64_t total_ns;
@@ -72,8 +71,8 @@ struct parallel_functions {
 	size_t count;
 };
 
-/* Functions that the thread alone calls, with enough samples, and in which it does not wait. 0 or
- * -ENOMEM; _clear either way. */
+/* Finds functions that only this thread calls, with enough samples, and in which it does not wait.
+ * 0 or -ENOMEM; call _clear either way. */
 int parallel_functions_find(struct parallel_functions *functions,
 			    const struct profile_process *process, uint32_t tid);
 void parallel_functions_clear(struct parallel_functions *functions);

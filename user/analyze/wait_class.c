@@ -40,8 +40,8 @@ const char *account_class_words(enum account_class class)
 	return classes[class].words;
 }
 
-/* In a stack without Python the place is the innermost frame of the program's own, else one outside
- * of libc. */
+/* The innermost Python frame; without one, the innermost frame outside of system libraries, else
+ * outside of libc. */
 static size_t outside_of_libraries(const struct profile_stack *stack)
 {
 	size_t own = location_native(stack->frames, stack->frames_count);
@@ -65,7 +65,7 @@ const struct profile_frame *stack_place(const struct profile_stack *stack)
 	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
 }
 
-/* Is one of the innermost frames of that kind? */
+/* Is one of the innermost frames of this kind? */
 static bool innermost_have(const struct profile_stack *stack, size_t count, enum known_code kind)
 {
 	for (size_t i = 0; i < count; i++)
@@ -81,7 +81,7 @@ static bool innermost_python_is(const struct profile_stack *stack, enum known_co
 	return stack && python < stack->frames_count && frame_is(stack->frames[python], kind);
 }
 
-/* A pool's worker without a task is idle, as the threads of a thread pool. */
+/* A worker of a pool without a task is idle, as the threads of a thread pool are. */
 static bool awaits_task(const struct profile_stack *stack)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++) {
@@ -103,7 +103,7 @@ bool stack_is_at_mutex(const struct profile_stack *stack)
 	       !innermost_have(stack, python, CODE_MUTEX_CONDITION);
 }
 
-/* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
+/* A futex of a lock, a queue or a condition. Waiting for a condition is no fault. */
 static enum account_class class_of_futex(const struct profile_activity *wait)
 {
 	const struct profile_stack *stack = wait->stack;
@@ -118,15 +118,14 @@ static enum account_class class_of_futex(const struct profile_activity *wait)
 		return ACCOUNT_OTHER;
 	if (stack_has(stack, CODE_INPUT) || stack_has(stack, CODE_THREADS_QUEUE))
 		return ACCOUNT_INPUT;
-	/* a lock that processes share, such as a semaphore; a condition or a barrier does not count
-	 */
+	/* a lock between processes, such as a semaphore; conditions and barriers are excluded */
 	if (stack && strstr(wait->object_name, "(shared memory)") &&
 	    !innermost_have(stack, python, CODE_SHARED_CONDITION) &&
 	    !innermost_python_is(stack, CODE_CONDITION))
 		return ACCOUNT_LOCK;
 	if (innermost_python_is(stack, CODE_POOL_THREAD))
 		return ACCOUNT_INPUT;
-	/* Lock.acquire(): the interpreter waits, for the function that calls it */
+	/* Lock.acquire(): the interpreter waits on behalf of the function that called it */
 	return stack_is_in_interpreter(stack) && !frame_is(stack->frames[python], CODE_CONDITION)
 		       ? ACCOUNT_LOCK
 		       : ACCOUNT_OTHER;
@@ -160,12 +159,12 @@ enum account_class wait_class(const struct profile_activity *wait)
 	case PERFX_WAIT_EPOLL:
 		if (awaits_task(wait->stack))
 			return ACCOUNT_OTHER;
-		/* asyncio and other event loops sleep so */
+		/* event loops such as asyncio's wait in these calls */
 		return wait_is_for_own_events(wait) ? ACCOUNT_SLEEP : ACCOUNT_INPUT;
 	case PERFX_WAIT_WRITE:
 		return ACCOUNT_OUTPUT;
 	case PERFX_WAIT_FUTEX:
-		/* locks in the interpreter's data; the GIL's own could not be found */
+		/* a lock in the interpreter's data, whose GIL was not found */
 		return (begins_with(wait->object_name, "lock at python3") ||
 			begins_with(wait->object_name, "lock at libpython3"))
 			       ? ACCOUNT_GIL
@@ -204,7 +203,7 @@ bool wait_prepares(const struct profile_activity *wait)
 	case ACCOUNT_OUTPUT:
 		return true;
 	case ACCOUNT_INPUT:
-		/* another process sends prepared data by a pipe or a socket of this machine */
+		/* another process of this machine sends prepared data by a pipe or a socket */
 		return wait->reason != PERFX_WAIT_FUTEX &&
 		       !stack_has(wait->stack, CODE_QUEUE_TAKE) &&
 		       !(begins_with(wait->object_name, "pipe:") ||
@@ -245,7 +244,7 @@ static bool sample_is_in_call(const struct contexts *contexts,
 	return context_is_call(contexts, sample->context);
 }
 
-/* Does this hold for most samples of the wait? */
+/* Is this true of most samples of the wait? */
 static bool waits_mostly(const struct contexts *contexts, const struct profile_activity *wait,
 			 bool (*holds)(const struct contexts *contexts,
 				       const struct profile_activity *sample))
@@ -263,15 +262,15 @@ static bool waits_mostly(const struct contexts *contexts, const struct profile_a
 	return 2 * held > all;
 }
 
-/* The interpreter's lock, a disk and the lack of a CPU keep a call from its work; any other wait in
- * a call is its work, as that for the threads of its pool. */
+/* Waits for the GIL, a disk or a CPU keep a call from its work; any other wait in a call is part of
+ * its work, such as waits for the threads of its pool. */
 static bool is_work_of_call(enum account_class class)
 {
 	return class != ACCOUNT_GIL && class != ACCOUNT_DISK && class != ACCOUNT_RUNNABLE &&
 	       class != ACCOUNT_STOPPED;
 }
 
-/* Waits below this share of the wall time do not matter. */
+/* Waits below this share of the wall time are ignored. */
 #define WAIT_LEAST 0.001
 
 enum account_class wait_class_of(const struct contexts *contexts,
@@ -280,7 +279,7 @@ enum account_class wait_class_of(const struct contexts *contexts,
 	double wall_ns = (double)profile_recorded_ns(contexts->profile, contexts->process);
 	enum account_class class = wait_class(wait);
 
-	/* a loader's sleeps and reads are the data's */
+	/* a loader's sleeps and reads count as input */
 	if (wait_prepares(wait) && waits_mostly(contexts, wait, sample_is_of_batch))
 		return ACCOUNT_INPUT;
 	if (class == ACCOUNT_OTHER || !is_work_of_call(class))
@@ -302,7 +301,7 @@ enum account_class class_of_sample(const struct contexts *contexts,
 										    : class;
 }
 
-/* CUDA's waits poll, unless the program has asked for waits that block. */
+/* CUDA's waits poll unless the program has chosen blocking waits. */
 static bool polls_gpu(const struct profile_stack *stack)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++) {
@@ -322,7 +321,8 @@ bool stack_polls(const struct profile_stack *stack)
 	return polls_gpu(stack) || innermost_python_is(stack, CODE_CHILD_POLL);
 }
 
-/* The function that takes from a queue, past iterators and what loads batches: NULL: none. */
+/* The function that takes from a queue; iterators and loaders of batches are skipped. NULL: none.
+ */
 static const struct profile_frame *asker_of(const struct profile_stack *stack)
 {
 	for (size_t i = stack_innermost_python(stack); i < stack->frames_count; i++)
@@ -334,7 +334,7 @@ static const struct profile_frame *asker_of(const struct profile_stack *stack)
 	return NULL;
 }
 
-/* CPU time of a thread in the function and its callees. */
+/* CPU time of a thread in a function and its callees. */
 static uint64_t running_ns(const struct contexts *contexts, uint32_t tid,
 			   const struct profile_frame *function)
 {
@@ -348,8 +348,8 @@ static uint64_t running_ns(const struct contexts *contexts, uint32_t tid,
 	return ns;
 }
 
-/* A package that takes from a queue but does not work on the data waits for its own threads to
- * report. */
+/* A package that takes from a queue and does not work on the data waits for reports of its own
+ * threads. */
 static bool awaits_reports(const struct contexts *contexts, const struct profile_activity *wait)
 {
 	const struct profile_frame *asker = wait->stack ? asker_of(wait->stack) : NULL;
@@ -385,7 +385,7 @@ enum join_candidate join_candidate_of(const struct contexts *contexts,
 	case PERFX_WAIT_EPOLL:
 		return CANDIDATE_NAP;
 	case PERFX_WAIT_READ:
-		/* an event of its own threads, a signal: nothing is read that it could work on */
+		/* an event of its own threads or a signal: it carries no data */
 		return text_begins_with_one_of(wait->object_name, events) ||
 				       (begins_with(wait->object_name, "pipe:") &&
 					!strstr(wait->object_name, " from "))
@@ -394,7 +394,7 @@ enum join_candidate join_candidate_of(const struct contexts *contexts,
 	case PERFX_WAIT_FUTEX:
 		return wait_class(wait) == ACCOUNT_OTHER ? CANDIDATE_NAP : CANDIDATE_NONE;
 	case PERFX_WAIT_SYSCALL:
-		/* pause, sigwait, semop: calls on a file wait for a device or another process */
+		/* pause, sigwait, semop; calls on a file wait for a device or another process */
 		return wait->object ? CANDIDATE_NONE : CANDIDATE_NAP;
 	default:
 		return CANDIDATE_NONE;
@@ -413,7 +413,7 @@ enum account_class account_wait_class(const struct process_account *account,
 	if (wait->tid == account->pool_tid &&
 	    join_candidate_of(contexts, wait, class) == CANDIDATE_POOL)
 		return ACCOUNT_JOIN;
-	/* in a pool that is joined some threads may have no task while others work */
+	/* while a pool is joined, some of its threads may have no task */
 	return account->joins && thread && wait->reason == PERFX_WAIT_FUTEX &&
 			       innermost_python_is(wait->stack, CODE_POOL_THREAD) &&
 			       account_busy_ns(&account->all) >= thread->wall_ns

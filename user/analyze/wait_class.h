@@ -10,42 +10,43 @@
 /* The classes of a thread's time, which exclude each other. */
 enum account_class {
 	ACCOUNT_COMPUTING = 0,
-	ACCOUNT_SPINNING, /* on a CPU, but only polling for another thread or an event */
-	ACCOUNT_JOIN,	  /* for its own threads or children, which work meanwhile */
+	ACCOUNT_SPINNING, /* on a CPU, only polling for another thread or an event */
+	ACCOUNT_JOIN,	  /* waiting for its own working threads or children */
 	ACCOUNT_GIL,
-	ACCOUNT_LOCK, /* that another thread has: no condition, no queue */
+	ACCOUNT_LOCK, /* for a lock that another thread holds; not for conditions or queues */
 	ACCOUNT_INPUT,
 	ACCOUNT_OUTPUT,
 	ACCOUNT_DISK,
 	ACCOUNT_SLEEP,
 	ACCOUNT_CHILD,
-	ACCOUNT_OTHER, /* for a condition, a device, in a traced call: no fault by itself */
+	ACCOUNT_OTHER, /* for a condition or a device, or in a traced call: no fault by itself */
 	ACCOUNT_RUNNABLE,
 	ACCOUNT_STOPPED,
 	ACCOUNT_UNKNOWN,
 	ACCOUNT_CLASSES
 };
-/* "computing": of JSON. "waiting for the disk": of reports. */
+/* In JSON: "computing". In reports: "waiting for the disk". */
 const char *account_class_name(enum account_class class);
 const char *account_class_words(enum account_class class);
 
-/* In an event loop, for a timer or another thread of the process. */
+/* Does the thread wait in an event loop, for a timer or another thread of the process? */
 bool wait_is_for_own_events(const struct profile_activity *wait);
-/* By its reason, object and stack, whether it is in a call or not. */
+/* The class by the wait's reason, object and stack, whether the wait is in a traced call or not. */
 enum account_class wait_class(const struct profile_activity *wait);
 /* For a thread that prepares data: is this sleep or read part of the work? False where it waits for
  * another thread or process to prepare them. */
 bool wait_prepares(const struct profile_activity *wait);
-/* The same, but INPUT in a data loader's next batch, OTHER in a traced call that waits for its own
- * work. */
+/* As wait_class_of(), but INPUT inside a data loader's next batch, and OTHER in a traced call that
+ * waits for its own work. */
 enum account_class wait_class_of(const struct contexts *contexts,
 				 const struct profile_activity *wait);
 /* The class of one sample of a wait, by the rules of wait_class_of(). */
 enum account_class class_of_sample(const struct contexts *contexts,
 				   const struct profile_activity *sample);
-/* A thread that spends less of its time on the data that it waits for does nothing with them. */
+/* Share of its time. A thread that spends less on the data for which it waits does not work on
+ * them. */
 #define FEED_OWN_SHARE 0.05
-/* Is it on a CPU only to poll? */
+/* Is the thread on a CPU only to poll? */
 bool stack_polls(const struct profile_stack *stack);
 
 /* Waits that may be a join:
@@ -69,21 +70,21 @@ enum join_candidate {
 enum join_candidate join_candidate_of(const struct contexts *contexts,
 				      const struct profile_activity *wait,
 				      enum account_class class);
-/* For a child process to end, or for what that writes before? */
+/* Does it wait for a child process to end, or for output of a child that ends? */
 bool wait_is_for_child(const struct profile_activity *wait);
 /* Was the sample taken in this wait? */
 bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait);
-/* Where most samples of a wait were; NULL: not known. */
+/* The stack of most samples of a wait; NULL: unknown. */
 const struct profile_frame *wait_place(const struct profile_process *process,
 				       const struct profile_activity *wait);
 
-/* For a file that another process has locked? */
+/* Does it wait for a file that another process has locked? */
 bool wait_is_for_file_lock(const struct profile_activity *wait);
-/* Does it take a mutex, or hand it over? */
+/* Does it lock or unlock a mutex? */
 bool stack_is_at_mutex(const struct profile_stack *stack);
 
-/* The Python function that runs or waits, else the innermost native one outside of libc. NULL:
- * without a name. */
+/* The Python function that runs or waits; otherwise the innermost native one outside of libc. NULL:
+ * it has no name. */
 const struct profile_frame *stack_place(const struct profile_stack *stack);
 
 #endif
