@@ -8,34 +8,34 @@
 #include "base/emitted.h"
 #include "decode/pack.h"
 
-/* In the condition of a marking function's entry probe: its hits begin ranges. */
+/* In the condition of an annotation function's entry probe: its hits begin ranges. */
 #define ANNOTATION_BEGINS 1
 
 /* The processes for which a file is attached. */
 struct attachment {
 	bool all_processes;
-	bool by_process;    /* also when those have ended */
-	bool outdated;	    /* probes of it have been given up: its links are to be made anew */
+	bool by_process;    /* ended processes included */
+	bool outdated;	    /* some of its probes were removed: its links must be made again */
 	uint64_t opened_ns; /* probes__opened_ns */
 	struct attached_process {
-		uint32_t born; /* its first process index; 0: all processes */
+		uint32_t born; /* first index of the process; 0: all processes */
 		pid_t pid;
 	} * processes;
 	size_t processes_count, processes_capacity;
 };
 
-/* Processes for which functions of a file could not be attached, and why. */
+/* Processes for which functions of a file could not be attached, and the reasons. */
 struct failure {
 	size_t module;
 	int err;
-	size_t functions_count; /* at most, of one process */
+	size_t functions_count; /* at most so many of one process */
 	size_t processes_count;
 	pid_t pids[4]; /* the first of them */
 };
 
-/* Gates of links that are being made: for each file, because its links may be made anew, and for
- * all processes or for each, because a process's links end with it. Links of groups come and go by
- * themselves: they have a gate of their own. */
+/* Gates of links that are being made: one for each file, because its links may be made again, and
+ * for all processes or for each one, because a process's links end with it. Links of groups come
+ * and go independently and have gates of their own. */
 struct opening {
 	size_t module;
 	uint32_t born, gate;
@@ -50,8 +50,8 @@ struct probes {
 	struct sink *sink;
 	bool adopts;
 	struct pack_buffer buffer;
-	struct placed
-		*placed; /* by function index; those planned since the last attaching have none */
+	struct placed *placed; /* by function index; functions planned since the last attaching have
+				  no entry yet */
 	size_t placed_count, placed_capacity;
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
@@ -60,28 +60,29 @@ struct probes {
 	struct opening *openings;
 	size_t openings_count, openings_capacity;
 	size_t functions_count, sites_count;
-	size_t cost_programs_placed; /* of plan.costs: in the programs' table */
+	size_t cost_programs_placed; /* of plan.costs: entered into the programs' table */
 	uint64_t detached_count;
-	struct emitted hits_emitted; /* by probe, in HITS records */
+	struct emitted hits_emitted; /* by probe, as in HITS records */
 	struct emitted background_emitted;
-	bool workers_wanted; /* though the executor is attached that they work for */
+	bool workers_wanted; /* although the executor for which they work is attached */
 	struct {
 		bool allocations, frees;
-	} wanted[PERFX_DOMAINS];  /* which allocation probes are attached */
-	bool *allocators_emitted; /* their ALLOCATOR records are out; by index */
+	} wanted[PERFX_DOMAINS];  /* bits of attached allocation probes */
+	bool *allocators_emitted; /* by index: its ALLOCATOR record has been emitted */
 	size_t allocators_capacity;
 	bool steps_end_by_range;
-	probes_wanted_fn *only;		     /* NULL: all; probes__only */
-	bool counters_enabled, counters_all; /* probes__enable_counters */
+	probes_wanted_fn *only;		     /* set by probes__only; NULL: all */
+	bool counters_enabled, counters_all; /* set by probes__enable_counters */
 };
 
 static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)
 {
-	/* a function and its cold part lie in one segment: addresses and offsets move alike */
+	/* a function and its cold part lie in one segment: addresses and offsets differ by the same
+	 * amount */
 	return function->offset + (vaddr - function->vaddr);
 }
 
-/* Behind the functions of a module that have been matched to the plan. */
+/* After the functions of a module that have been matched to the plan. */
 static inline size_t placed_end(const struct probes *probes, size_t module)
 {
 	const struct plan_module *planned = &probes->plan->modules[module];
@@ -107,40 +108,40 @@ static inline bool is_free(const struct plan_function *alloc_probe)
 	       alloc_probe->alloc_probe.action == PERFX_ACTION_UNMAP;
 }
 
-/* probe_table.c, what is placed: gives a function its entries in the programs' table; 0 or
+/* probe_table.c, the placed probes: gives a function its entries in the programs' table. 0 or
  * -ENOSPC. */
 int probes_place(struct probes *probes, size_t function);
-/* Its exits alone, with these PERFX_PROBE_F_ flags; once. */
+/* Enters its exits alone, with these PERFX_PROBE_F_ flags; only once. */
 int probes_place_exits(struct probes *probes, size_t function, uint8_t flags);
-/* Their hits have no effect any more. */
+/* Makes the function's hits have no effect. */
 void probes_drop_exits(struct probes *probes, size_t function);
-/* From now on its calls are counted, not timed. */
+/* Counts the function's calls from now on instead of timing them. */
 void probes_only_count(struct probes *probes, size_t function);
-/* A function that is only counted: so it is from the next hit on. */
+/* Applies the state of a function that is only counted from the next hit on. */
 void probes_refresh_entry(struct probes *probes, size_t function);
-/* Do its calls keep their FLOPs where they are only counted? */
+/* Does the function keep its FLOPs when its calls are only counted? */
 bool probes_is_leaf(const struct probes *probes, const struct placed *placed);
-/* The groups of links that a function's exits and its entry belong to, 0: none; that of a domain's
- * allocation probes. */
+/* The groups of links of a function's exits and entry, 0: none; the group of a domain's allocation
+ * probes. */
 uint32_t probes_exits_group(const struct probes *probes, size_t function);
 uint32_t probes_entry_group(const struct probes *probes, size_t function);
 uint32_t probes_alloc_group(enum perfx_domain domain, bool frees);
-/* Is an allocation probe to be attached now? */
+/* Is an allocation probe wanted now? */
 bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe);
-/* FUNCTION (once) and PROBE records of a function that is attached, ALLOCATOR of its allocator. */
+/* Emits FUNCTION (once) and PROBE records of an attached function, and ALLOCATOR of its allocator.
+ */
 void probes_describe(struct probes *probes, size_t function);
 
-/* probes.c, on top of that table: attaches what has become stale, for all processes that have its
- * file; the latter of one file, behind a gate that is still closed. */
+/* probes.c, above that table: attaches stale functions again, for all processes that map their
+ * file; or those of one file, behind a gate that is still closed. */
 void probes_reattach(struct probes *probes);
 void probes_reattach_module(struct probes *probes, size_t module);
-/* A module's links of no group are to be made anew: they go through one gate. */
+/* Marks the links of a module outside of groups, which share a gate, to be made again. */
 void probes_age_ungrouped(struct probes *probes, size_t module);
 
-/* probe_cost.c, what it costs: a hit at a function's entry, with its return where that is
- * probed. */
+/* probe_cost.c, the cost: of a hit at a function's entry, with its return if that is probed. */
 double probes_entry_ns(const struct probes *probes, size_t function);
 
-/* budget.c, what is decided, calls all three. */
+/* budget.c decides, and calls all three. */
 
 #endif
