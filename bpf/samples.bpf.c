@@ -2,7 +2,8 @@
 /*
  * Samples of the threads of traced processes at regular times, independent of probes. A timer on
  * each CPU interrupts running threads; an iterator over tasks, which user space reads
- * (user/attach/sampler.c), visits the others.
+ * (user/attach/sampler.c), visits the others. For a dump another iterator records the state of each
+ * thread once.
  *
  * The timer's program may interrupt a probe's program of the same thread, so it only reads the
  * thread's state. It writes to a ring and to the table of sampled stacks: their locks are only held
@@ -13,6 +14,8 @@
 #include "stack.bpf.h"
 #include "wait.bpf.h"
 
+/* The number of the dump in progress; 0: none was made yet. */
+volatile __u32 perfx_dump = 0;
 /* Time between two rounds of the iterator, which a sample represents. For the timer it is the
  * link's cookie. */
 volatile __u64 perfx_off_cpu_interval_ns = 0;
@@ -62,6 +65,8 @@ struct standing {
 	__u32 context;
 	__u32 stack;
 	__u32 round; /* perfx_stacks_round at that time */
+	__u32 dump;  /* perfx_dump when its state was recorded last */
+	__u32 pad;
 };
 
 struct {
@@ -199,34 +204,47 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 	return sample_stack_id(stack, process, task->pid);
 }
 
-/* Reuses the stack of a thread that has not run since the last round, as most threads of a pool. */
-static __always_inline void find_standing(struct task_struct *task, const struct pt_regs *regs,
-					  const struct perfx_traced_process *traced,
-					  struct perfx_sample *sample)
+/* NULL: the thread has run since its stack was found. */
+static __always_inline struct standing *standing_of(struct task_struct *task,
+						    const struct perfx_traced_process *traced)
 {
 	struct standing *standing =
 		bpf_task_storage_get(&perfx_standing, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	return standing && standing->stack && standing->switches == task->nvcsw + task->nivcsw &&
+			       standing->process == traced->process &&
+			       standing->round == perfx_stacks_round
+		       ? standing
+		       : NULL;
+}
+
+/* Reuses the stack of a thread that has not run since the last round, as most threads of a pool.
+ * False: an unwind table was missing. */
+static __always_inline bool find_standing(struct task_struct *task, const struct pt_regs *regs,
+					  const struct perfx_traced_process *traced, __u32 *context,
+					  __u32 *stack)
+{
+	struct standing *standing = standing_of(task, traced);
 	__u64 switches = task->nvcsw + task->nivcsw;
 	__u32 round = perfx_stacks_round;
 	bool final = false;
 
-	if (standing && standing->stack && standing->switches == switches &&
-	    standing->process == traced->process && standing->round == round) {
-		sample->stack = standing->stack;
-		sample->context = standing->context;
-		return;
+	if (standing) {
+		*stack = standing->stack;
+		*context = standing->context;
+		return true;
 	}
-	sample->context = open_context(task, PT_REGS_SP(regs));
-	sample->stack = waiting_stack(task, regs, traced->memory_process, &final);
+	*context = open_context(task, PT_REGS_SP(regs));
+	*stack = waiting_stack(task, regs, traced->memory_process, &final);
 	/* fetched again, so that the verifier walks the call above in one state of the pointer */
 	standing = bpf_task_storage_get(&perfx_standing, task, NULL, 0);
-	if (!standing || !final)
-		return;
-	*standing = (struct standing){.switches = switches,
-				      .process = traced->process,
-				      .context = sample->context,
-				      .stack = sample->stack,
-				      .round = round};
+	if (standing && final)
+		*standing = (struct standing){.switches = switches,
+					      .process = traced->process,
+					      .context = *context,
+					      .stack = *stack,
+					      .round = round};
+	return final;
 }
 
 static __always_inline bool is_off_cpu(struct task_struct *task)
@@ -256,19 +274,15 @@ static __always_inline bool is_displaced(struct task_struct *task)
 
 /* The wait of a thread. If waits are recorded, it was found when the thread left the CPU, when its
  * memory, and so the holder of a lock, could be read. */
-static __always_inline void find_wait(struct task_struct *task, struct perfx_sample *sample)
+static __always_inline void find_wait(struct task_struct *task, struct perfx_wait *wait)
 {
 	struct perfx_waiter *waiter = waiter_find(task->pid);
-	struct perfx_wait wait = {.tgid = task->tgid};
 
+	*wait = (struct perfx_wait){.tgid = task->tgid, .fd = -1};
 	if (waiter && waiter->since_ns && waiter->wait.reason != PERFX_WAIT_RUNNABLE)
-		wait = waiter->wait;
+		*wait = waiter->wait;
 	else
-		find_reason(&wait, task, false);
-	sample->reason = wait.reason;
-	sample->syscall = wait.syscall;
-	sample->holder_tid = wait.holder_tid;
-	sample->object = wait.object;
+		find_reason(wait, task, false);
 }
 
 SEC("?iter.s/task")
@@ -277,6 +291,7 @@ int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct perfx_traced_process *traced;
 	struct perfx_sample sample = {};
+	struct perfx_wait wait;
 	struct pt_regs *regs;
 
 	if (!task || !is_recording())
@@ -290,13 +305,203 @@ int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 	sample.tid = task->pid;
 	if (task->__state) {
 		sample.state = PERFX_SAMPLE_WAITING;
-		find_wait(task, &sample);
+		find_wait(task, &wait);
+		sample.reason = wait.reason;
+		sample.syscall = wait.syscall;
+		sample.holder_tid = wait.holder_tid;
+		sample.object = wait.object;
 	} else {
 		sample.state = PERFX_SAMPLE_RUNNABLE;
 		sample.reason = PERFX_WAIT_RUNNABLE;
 	}
 	if (has_stack(task))
-		find_standing(task, regs, traced, &sample);
+		find_standing(task, regs, traced, &sample.context, &sample.stack);
 	emit_sample(&sample);
+	return 0;
+}
+
+/* As the kernel's task_state_array, for /proc/PID/stat. */
+static __always_inline char letter_of(const struct task_struct *task)
+{
+	__u32 state = task->__state;
+
+	if (task->exit_state)
+		return task->exit_state & EXIT_DEAD ? 'X' : 'Z';
+	return !state			    ? 'R'
+	       : state & TASK_INTERRUPTIBLE ? 'S'
+	       : state & TASK_STOPPED	    ? 'T'
+	       : state & TASK_TRACED	    ? 't'
+	       : state & TASK_PARKED	    ? 'P'
+	       : state & TASK_NOLOAD	    ? 'I'
+					    : 'D';
+}
+
+/* include/uapi/linux/sched.h: SCHED_NORMAL, _BATCH and _IDLE are of the fair class. */
+#define IS_FAIR(policy) ((policy) == 0 || (policy) == 3 || (policy) == 5)
+
+/*
+ * When a thread that is off the CPU left it: it got the CPU at last_arrival, and has run since then
+ * for as long as its CPU time has grown (the fair class keeps both ends, set_next_entity() in
+ * kernel/sched/fair.c). That leaves out what interrupts and a hypervisor had meanwhile.
+ */
+static __always_inline void find_since(struct task_struct *task, struct perfx_thread_state *state)
+{
+	struct perfx_waiter *waiter = waiter_find(task->pid);
+	__u64 arrival_ns, ran_ns, now_ns = state->time_ns;
+
+	if (waiter && waiter->since_ns && waiter->off_cpu_ns) {
+		state->since_ns = waiter->off_cpu_ns;
+		state->flags |= PERFX_THREAD_STATE_EXACT;
+		return;
+	}
+	if (!bpf_core_field_exists(task->sched_info.last_arrival))
+		return;
+	arrival_ns = state->since_ns = task->sched_info.last_arrival;
+	ran_ns = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+	if (!arrival_ns || !IS_FAIR(task->policy) || arrival_ns > now_ns ||
+	    ran_ns > now_ns - arrival_ns)
+		return;
+	state->since_ns = arrival_ns + ran_ns;
+	state->flags |= PERFX_THREAD_STATE_EXACT;
+}
+
+/* The GIL's holder, from another process. */
+static __always_inline __u32 find_other_holder(struct task_struct *task, __u64 gil)
+{
+	const struct perfx_python_layout *python = python_of(task->tgid);
+	__u64 at, state = 0, pthread = 0;
+	__u32 locked = 0, tid = 0;
+
+	if (!python || read_other(&state, sizeof(state), gil + python->gil_holder, task) ||
+	    read_other(&locked, sizeof(locked), gil + python->gil_locked, task) || !state ||
+	    !locked)
+		return 0;
+	/* as read_tid() */
+	at = state + python->thread_id;
+	if (python->version >= 0x030b0000)
+		at += sizeof(__u64);
+	else if (read_other(&pthread, sizeof(pthread), at, task))
+		return 0;
+	else
+		at = pthread + PTHREAD_TID_OFFSET;
+	read_other(&tid, sizeof(tid), at, task);
+	return tid;
+}
+
+static __always_inline void find_target(struct task_struct *task, struct perfx_thread_state *state)
+{
+	struct perfx_wait wait;
+	struct call call;
+
+	find_wait(task, &wait);
+	state->reason = wait.reason;
+	state->object = wait.object;
+	state->holder_tid = wait.holder_tid;
+	if (wait.reason == PERFX_WAIT_GIL && !wait.holder_tid)
+		state->holder_tid = find_other_holder(task, wait.object);
+	if (wait.fd >= 0) {
+		state->fd = wait.fd;
+		state->inode = wait.inode;
+		state->device = wait.device;
+		state->mode = wait.mode;
+	}
+	read_call(&call, task);
+	if (call.number < 0)
+		return;
+	state->syscall = call.number;
+	for (int i = 0; i < PERFX_STATE_ARGUMENTS; i++)
+		state->arguments[i] = call.arguments[i];
+}
+
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->se.cfs_rq) &&
+	       bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count) &&
+	       BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+}
+
+/* A thread on a CPU, or one that only the tracer's thread keeps from it, runs. */
+static __always_inline void find_state(struct task_struct *task, struct perfx_thread_state *state)
+{
+	bool on_cpu = bpf_core_field_exists(task->on_cpu) && task->on_cpu;
+
+	state->state = letter_of(task);
+	if (state->state == 'Z' || state->state == 'X')
+		return;
+	if (on_cpu || (!task->__state && is_displaced(task))) {
+		state->flags |= PERFX_THREAD_STATE_ON_CPU;
+		return;
+	}
+	if (is_throttled(task))
+		state->flags |= PERFX_THREAD_STATE_THROTTLED;
+	if (!task->__state) {
+		state->reason = PERFX_WAIT_RUNNABLE;
+		if (bpf_core_field_exists(task->sched_info.last_queued))
+			state->since_ns = task->sched_info.last_queued;
+		return;
+	}
+	if (is_stopped(task) && !(task->__state & (TASK_STOPPED | TASK_TRACED)))
+		state->flags |= PERFX_THREAD_STATE_FROZEN;
+	if (task->ptrace)
+		state->tracer_pid = BPF_CORE_READ(task, parent, tgid);
+	find_target(task, state);
+	find_since(task, state);
+}
+
+struct thread_state {
+	struct perfx_thread_state state;
+	char comm[PERFX_COMM_BYTES];
+};
+
+static __always_inline bool emit_thread_state(struct thread_state *record, struct task_struct *task)
+{
+	void *ring = ring_of(&perfx_memory, task->pid);
+
+	record->state.hdr.size = sizeof(*record);
+	record->state.hdr.kind = PERFX_KIND_THREAD_STATE;
+	record->state.hdr.fixed = sizeof(record->state);
+	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
+	return ring && !bpf_ringbuf_output(ring, record, sizeof(*record), BPF_RB_NO_WAKEUP);
+}
+
+/* Several rounds make a dump: unwind tables are loaded between them. A thread is recorded again if
+ * its stack was cut, or if it has run meanwhile. */
+SEC("?iter.s/task")
+int perfx_dump_thread(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct thread_state record = {};
+	struct perfx_thread_state *state = &record.state;
+	struct perfx_traced_process *traced;
+	struct standing *standing;
+	__u32 context = 0;
+
+	if (!task || !is_recording())
+		return 0;
+	traced = traced_of(task);
+	if (!traced)
+		return 0;
+	standing = standing_of(task, traced);
+	if (standing && standing->dump == perfx_dump)
+		return 0;
+	state->time_ns = bpf_ktime_get_ns();
+	state->process = traced->process;
+	state->tid = task->pid;
+	state->syscall = PERFX_NO_SYSCALL;
+	state->fd = -1;
+	if (!has_stack(task))
+		state->flags = PERFX_THREAD_STATE_KERNEL;
+	find_state(task, state);
+	if (has_stack(task) && is_off_cpu(task) &&
+	    !find_standing(task, (struct pt_regs *)bpf_task_pt_regs(task), traced, &context,
+			   &state->stack))
+		state->flags |= PERFX_THREAD_STATE_UNFINISHED;
+	if (!emit_thread_state(&record, task)) {
+		count_lost_sample(traced->process);
+		return 0;
+	}
+	standing = standing_of(task, traced);
+	if (standing)
+		standing->dump = perfx_dump;
 	return 0;
 }

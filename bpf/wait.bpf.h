@@ -17,9 +17,13 @@
 #define PF_IO_WORKER	     0x00000010
 #define PF_KTHREAD	     0x00200000
 #define PF_FROZEN	     0x00010000 /* until Linux 6.0 */
+#define TASK_INTERRUPTIBLE   0x1
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_STOPPED	     0x4
 #define TASK_TRACED	     0x8
+#define EXIT_DEAD	     0x10
+#define TASK_PARKED	     0x40
+#define TASK_NOLOAD	     0x400
 #define TASK_FROZEN	     0x8000 /* since Linux 6.1 */
 
 /* Threads off the CPU, by tid. An array, because a hash must not be updated under a run queue's
@@ -130,7 +134,7 @@ static __always_inline __u8 reason_of(__u32 number)
 
 struct call {
 	__s32 number; /* < 0: the thread entered the kernel by an exception */
-	__u64 arguments[2];
+	__u64 arguments[PERFX_STATE_ARGUMENTS];
 };
 
 static __always_inline void read_call(struct call *call, struct task_struct *task)
@@ -141,10 +145,12 @@ static __always_inline void read_call(struct call *call, struct task_struct *tas
 	call->number = (__s32)regs->orig_ax;
 	call->arguments[0] = regs->di;
 	call->arguments[1] = regs->si;
+	call->arguments[2] = regs->dx;
 #else
 	call->number = regs->syscallno;
 	call->arguments[0] = regs->orig_x0;
 	call->arguments[1] = regs->regs[1];
+	call->arguments[2] = regs->regs[2];
 #endif
 }
 

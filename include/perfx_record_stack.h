@@ -194,12 +194,14 @@ struct perfx_wait_object {
  * A dump: what a thread did at one moment, from the iterator over tasks. Threads on a CPU have no
  * stack here: their samples of that moment show where they were. strings: name of the thread
  */
-#define PERFX_THREAD_STATE_ON_CPU 0x1 /* it ran */
-/* It had been seen when it left the CPU: since_ns is the beginning of its wait. Otherwise it last
- * got a CPU at since_ns, and ran for an unknown time, as a rule below a few ms. */
-#define PERFX_THREAD_STATE_EXACT  0x2
-#define PERFX_THREAD_STATE_FROZEN 0x4 /* by the freezer of its cgroup */
-#define PERFX_THREAD_STATE_KERNEL 0x8 /* a thread of the process that never runs its code */
+#define PERFX_THREAD_STATE_ON_CPU 0x1 /* it ran, or would have without the tracer's thread */
+/* since_ns is the beginning of its wait, but for CPU time of its last run that interrupts or a
+ * hypervisor had. Otherwise it last got a CPU at since_ns, and ran for an unknown time. */
+#define PERFX_THREAD_STATE_EXACT      0x2
+#define PERFX_THREAD_STATE_FROZEN     0x4  /* by the freezer of its cgroup */
+#define PERFX_THREAD_STATE_KERNEL     0x8  /* a thread of the process that never runs its code */
+#define PERFX_THREAD_STATE_THROTTLED  0x10 /* its cgroup has used up its CPU time (cpu.max) */
+#define PERFX_THREAD_STATE_UNFINISHED 0x20 /* an unwind table was missing: its stack is cut */
 
 #define PERFX_NO_SYSCALL      0xffff
 #define PERFX_STATE_ARGUMENTS 3
@@ -221,7 +223,7 @@ struct perfx_thread_state {
 	__u32 device, mode; /* its file system as the kernel's dev_t; its type and permissions */
 	__u64 arguments[PERFX_STATE_ARGUMENTS]; /* of the system call */
 	__u32 flags;				/* PERFX_THREAD_STATE_ */
-	__u32 cpu;				/* where it runs, or last ran */
+	__u32 tracer_pid; /* of the process that traces it (ptrace); 0: none */
 };
 #define PERFX_FIELDS_thread_state \
 	IS_TIME(time_ns)          \

@@ -77,8 +77,14 @@ struct mm_struct {
 };
 
 /* include/linux/sched.h */
+struct cfs_rq {
+	int throttle_count;
+};
+
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 
 struct sched_info {
@@ -150,10 +156,13 @@ struct thread_struct {
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
+	unsigned int ptrace;
 	int on_cpu;
 	const void *cpus_ptr; /* its cpumask */
 	struct sched_entity se;
+	unsigned int policy;
 	struct mm_struct *mm;
+	int exit_state;
 	int exit_code;
 	unsigned in_iowait : 1;
 	unsigned frozen : 1;
@@ -172,6 +181,7 @@ struct task_struct {
 	__u64 start_time;
 	__u64 start_boottime;
 	struct task_struct *real_parent;
+	struct task_struct *parent;
 	char comm[16];
 	struct sched_info sched_info;
 	unsigned long maj_flt;

@@ -100,7 +100,7 @@ static void add_state(struct finish_ctx *ctx, struct profile_process *process,
 		.inode = record->inode,
 		.object = record->object,
 		.holder_tid = record->holder_tid,
-		.cpu = record->cpu,
+		.tracer_pid = record->tracer_pid,
 		.age_ns = record->since_ns ? sub_capped(record->time_ns, record->since_ns)
 					   : PROFILE_ABSENT,
 		.time_ns = record->time_ns,

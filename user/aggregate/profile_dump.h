@@ -48,8 +48,8 @@ struct profile_thread_state {
 	 * Threads that run or are runnable: since they last got a CPU. PROFILE_ABSENT: unknown.
 	 */
 	uint64_t age_ns;
-	uint64_t time_ns; /* when it was seen so, CLOCK_MONOTONIC */
-	uint32_t cpu;	  /* where it runs, or ran last */
+	uint64_t time_ns;    /* when it was seen so, CLOCK_MONOTONIC */
+	uint32_t tracer_pid; /* of the process that traces it (ptrace); 0: none */
 	/* Of a thread that ran: where it was sampled most often. NULL: unknown. */
 	const struct profile_stack *stack;
 	uint64_t samples_count; /* on a CPU, during the dump */

@@ -151,13 +151,12 @@ static void restart_clocks(struct sampler *sampler)
 
 /* Visits the threads of a process, of pid 0 all threads. -E2BIG: this kernel cannot visit those of
  * one process (6.1). */
-static int visit(const struct sampler *sampler, pid_t pid)
+static int visit(int program_fd, pid_t pid)
 {
 	union bpf_iter_link_info info = {.task.pid = (uint32_t)pid};
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = pid ? &info : NULL,
 		    .iter_info_len = pid ? sizeof(info) : 0);
-	int link_fd =
-		bpf_link_create(tracer__off_cpu_fd(sampler->tracer), 0, BPF_TRACE_ITER, &opts);
+	int link_fd = bpf_link_create(program_fd, 0, BPF_TRACE_ITER, &opts);
 	int err;
 
 	if (link_fd < 0)
@@ -165,6 +164,23 @@ static int visit(const struct sampler *sampler, pid_t pid)
 	err = link_iterate(link_fd);
 	close(link_fd);
 	return err;
+}
+
+/* Visits the threads of the traced processes. 0 or -errno. */
+static int visit_traced(const struct sampler *sampler, int program_fd)
+{
+	pid_t pids[OWN_ROUNDS_MAX + 1];
+	size_t count = tracer__pids(sampler->tracer, pids, OWN_ROUNDS_MAX + 1);
+	int err = count > OWN_ROUNDS_MAX ? -E2BIG : 0;
+
+	for (size_t i = 0; !err && i < count; i++)
+		err = visit(program_fd, pids[i]);
+	return err == -E2BIG ? visit(program_fd, 0) : err;
+}
+
+int sampler__visit_threads(struct sampler *sampler)
+{
+	return visit_traced(sampler, tracer__dump_fd(sampler->tracer));
 }
 
 static void *make_rounds(void *arg)
@@ -178,9 +194,6 @@ static void *make_rounds(void *arg)
 		uint64_t pause_ns = (uint64_t)(draw_rate(draws) * (double)wait_ns), now_ns, cpu_ns;
 		struct timespec pause = {.tv_sec = (time_t)(pause_ns / 1000000000),
 					 .tv_nsec = (long)(pause_ns % 1000000000)};
-		pid_t pids[OWN_ROUNDS_MAX + 1];
-		size_t count;
-		int err;
 
 		if (ppoll(&stop, 1, &pause, NULL))
 			return NULL;
@@ -188,12 +201,7 @@ static void *make_rounds(void *arg)
 		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		tracer__set_off_cpu_interval(sampler->tracer, now_ns - last_ns);
 		last_ns = now_ns;
-		count = tracer__pids(sampler->tracer, pids, OWN_ROUNDS_MAX + 1);
-		err = count > OWN_ROUNDS_MAX ? -E2BIG : 0;
-		for (size_t i = 0; !err && i < count; i++)
-			err = visit(sampler, pids[i]);
-		if (err == -E2BIG)
-			visit(sampler, 0);
+		visit_traced(sampler, tracer__off_cpu_fd(sampler->tracer));
 		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 		wait_ns = max_u64(cpu_ns * ROUND_BUDGET,
 				  __atomic_load_n(&sampler->off_cpu_ns, __ATOMIC_RELAXED));
@@ -231,8 +239,9 @@ struct sampler *sampler__new(struct tracer *tracer, struct sink *sink, uint64_t 
 			   "threads that run are not sampled: no perf event by the CPU's clock",
 			   err);
 	}
-	if (tracer__off_cpu_fd(tracer) < 0) {
+	if (tracer__off_cpu_fd(tracer) < 0)
 		sampler->off_cpu_ns = 0;
+	if (tracer__off_cpu_fd(tracer) < 0 && tracer__dump_fd(tracer) < 0) {
 		add_reason(sampler, "threads that wait are not sampled: needs Linux 5.18", 0);
 	}
 	if (*sampler->why)

@@ -30,6 +30,9 @@ void sampler__start(struct sampler *sampler);
 /* No sample is taken after this. */
 void sampler__stop(struct sampler *sampler);
 
+/* A round of the iterator that records the states of threads (a dump). 0 or -errno. */
+int sampler__visit_threads(struct sampler *sampler);
+
 /* Halves the rate of samples; note: for msg_reduced(). */
 void sampler__thin(struct sampler *sampler, const char *note);
 /* A SAMPLING record: how samples are taken, or why not. */

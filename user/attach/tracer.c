@@ -478,6 +478,16 @@ int tracer__off_cpu_fd(const struct tracer *tracer)
 	return bpf_program__fd(tracer->skel->progs.perfx_sample_off_cpu);
 }
 
+int tracer__dump_fd(const struct tracer *tracer)
+{
+	return bpf_program__fd(tracer->skel->progs.perfx_dump_thread);
+}
+
+void tracer__begin_dump(struct tracer *tracer)
+{
+	__atomic_add_fetch(&tracer->skel->bss->perfx_dump, 1, __ATOMIC_SEQ_CST);
+}
+
 void tracer__set_off_cpu_interval(struct tracer *tracer, uint64_t interval_ns)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_off_cpu_interval_ns, interval_ns,

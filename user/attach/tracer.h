@@ -36,6 +36,7 @@ struct tracer_options {
 	uint32_t probes_max; /* room in the tables */
 	bool memory;	     /* room and programs for allocation probes */
 	bool samples;	     /* likewise, for samples of threads */
+	bool dump;	     /* states of threads instead of samples of those that wait */
 	enum perfx_stacks stacks;
 	bool waiting;			 /* and for time off the CPU */
 	const struct counters *counters; /* of calls marked F_PERF; NULL: none */
@@ -56,6 +57,7 @@ enum tracer_part {
 	TRACER_SOCKETS,
 	TRACER_ON_CPU,	/* samples of threads that run */
 	TRACER_OFF_CPU, /* and of those that do not */
+	TRACER_DUMP,	/* states of threads */
 	TRACER_WAITING,
 	TRACER_PARTS
 };
@@ -184,9 +186,12 @@ void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum per
 
 /* Programs that take a sample: of the interrupted thread, for perf events of each CPU, whose cookie
  * is the time that the sample stands for; of threads that do not run, for an iterator over tasks,
- * one at a time. < 0: not loaded. */
+ * one at a time; that records states of threads, likewise. < 0: not loaded. */
 int tracer__on_cpu_fd(const struct tracer *tracer);
 int tracer__off_cpu_fd(const struct tracer *tracer);
+int tracer__dump_fd(const struct tracer *tracer);
+/* A new dump begins: the states of all threads are recorded again. */
+void tracer__begin_dump(struct tracer *tracer);
 /* The time that the iterator's next samples stand for. */
 void tracer__set_off_cpu_interval(struct tracer *tracer, uint64_t interval_ns);
 /* Different stacks in samples so far. */

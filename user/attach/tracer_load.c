@@ -107,15 +107,19 @@ static void open_samples(struct tracer *tracer, const struct tracer_options *opt
 			 const struct features *features)
 {
 	bool on_cpu = options->samples && features->cpu_clock && !tracer->lacks[TRACER_ON_CPU];
-	bool off_cpu = options->samples && features->task_memory && !tracer->lacks[TRACER_OFF_CPU];
+	bool off_cpu = options->samples && !options->dump && features->task_memory &&
+		       !tracer->lacks[TRACER_OFF_CPU];
+	bool dump = options->dump && features->task_memory && !tracer->lacks[TRACER_DUMP];
 	struct perfx_bpf *skel = tracer->skel;
 
 	bpf_program__set_autoload(skel->progs.perfx_sample_on_cpu, on_cpu);
 	bpf_program__set_autoload(skel->progs.perfx_sample_off_cpu, off_cpu);
+	bpf_program__set_autoload(skel->progs.perfx_dump_thread, dump);
 	/* user/attach/sampler.c attaches them */
 	bpf_program__set_autoattach(skel->progs.perfx_sample_on_cpu, false);
 	bpf_program__set_autoattach(skel->progs.perfx_sample_off_cpu, false);
-	if (on_cpu || off_cpu)
+	bpf_program__set_autoattach(skel->progs.perfx_dump_thread, false);
+	if (on_cpu || off_cpu || dump)
 		bpf_map__set_max_entries(skel->maps.perfx_sample_stack_ids,
 					 PERFX_MAX_SAMPLE_STACKS);
 }
