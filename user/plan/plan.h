@@ -77,6 +77,7 @@ struct plan_options {
 	bool no_cuda;
 	bool nvtx_injected;    /* NVTX 3 goes to our library: its own functions are not probed */
 	bool python_functions; /* are recorded as ranges */
+	bool files_only;       /* which files are mapped, and no function of theirs */
 	bool wait;	       /* --wait: the program's marks that start and stop it are read */
 	/* The folder where findings of big files are kept (image__keep_facts); borrowed. NULL: they
 	 * are not. */

@@ -158,6 +158,12 @@ static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref,
 		close(fd);
 		return -ENOMEM;
 	}
+	if (plan->options.files_only) {
+		module->is_ml = default_module(ref->base);
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
 	FOR_EACH (former, plan->modules)
 		module->successor |= former->overwritten && IS_FILE(former, module);
 	read_state(fd, &module->state);

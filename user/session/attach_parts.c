@@ -12,6 +12,7 @@
 #include "base/message.h"
 #include "base/units.h"
 #include "elf/file_cache.h"
+#include "session/dump.h"
 #include "session/follow.h"
 #include "session/frames.h"
 #include "session/process_table.h"
@@ -121,6 +122,7 @@ void skip_rejected_programs(struct recording *recording)
 		[TRACER_SOCKETS] = "network I/O",
 		[TRACER_ON_CPU] = "samples of threads that run",
 		[TRACER_OFF_CPU] = "samples of threads that wait",
+		[TRACER_DUMP] = "states of threads",
 		[TRACER_WAITING] = "time off the CPU",
 	};
 
@@ -178,13 +180,15 @@ static void name_stack(struct recording *recording, uint32_t process, uint32_t *
 	frames__name_stack(recording->frames, process, stack, time_ns);
 }
 
-/* Each control record, name of a range, CONTEXT, STACK, ALLOCATION and SAMPLE as it passes. */
+/* Each control record, name of a range, CONTEXT, STACK, ALLOCATION, SAMPLE and THREAD_STATE as it
+ * passes. */
 static void on_record(void *ctx, struct perfx_record *record)
 {
 	struct recording *recording = ctx;
 	struct perfx_recording_window *window = (struct perfx_recording_window *)record;
 	struct perfx_allocation *allocation = (struct perfx_allocation *)record;
 	struct perfx_sample *sample = (struct perfx_sample *)record;
+	struct perfx_thread_state *state = (struct perfx_thread_state *)record;
 	struct perfx_stack *stack = (struct perfx_stack *)record;
 	struct perfx_function *range = (struct perfx_function *)record;
 	unsigned class;
@@ -203,6 +207,11 @@ static void on_record(void *ctx, struct perfx_record *record)
 		break;
 	case PERFX_KIND_SAMPLE:
 		name_stack(recording, sample->process, &sample->stack, sample->time_ns);
+		dump__on_sample(recording, sample);
+		break;
+	case PERFX_KIND_THREAD_STATE:
+		name_stack(recording, state->process, &state->stack, state->time_ns);
+		dump__on_state(recording, state);
 		break;
 	case PERFX_KIND_FUNCTION:
 		class = step_class(range->source, (const char *)range + range->hdr.fixed,

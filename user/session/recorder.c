@@ -12,6 +12,7 @@
 #include "base/order.h"
 #include "decode/names.h"
 #include "proc/process.h"
+#include "session/dump.h"
 #include "session/follow.h"
 #include "session/observation.h"
 #include "session/process_table.h"
@@ -37,6 +38,7 @@
 #define TICK_NS	      50000000u
 #define EARLY_TICK_NS 20000000u
 #define EARLY_NS      500000000u
+#define DUMP_TICK_NS  5000000u
 /* A capture file has all records that are older. */
 #define FLUSH_NS 500000000u
 
@@ -47,7 +49,7 @@ static const struct recording_part *const parts[] = {
 	&programs_part,	 &waits_part,		&reader_part,	     &powercap_part,
 	&gpus_part,	 &recycle_part,		&follow_part,	     &written_files_part,
 	&gpu_work_part,	 &gpu_agents_part,	&budget_part,	     &steps_part,
-	&totals_part,	 &progress_part,	&flight_part,
+	&totals_part,	 &progress_part,	&flight_part,	     &dump_part,
 };
 #define PARTS_COUNT (sizeof(parts) / sizeof(parts[0]))
 
@@ -134,6 +136,7 @@ static int begin_load(struct recorder *recorder)
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
 		.samples = options->sample_hz > 0,
+		.dump = options->dump,
 		.stacks = options->stacks,
 		.waiting = options->off_cpu,
 		.probes_max = PROBES_GUESS + PROBES_SLACK,
@@ -221,9 +224,9 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	recorder->next_sample_ns = start_ns + recording->options->interval_ns;
 	totals_host(recording->sink, recording->options, start_ns);
 	process_table__hold(recording->processes, false);
-	EACH_PART(sample, recording, USAGE_WHOLE);
+	EACH_PART(sample, recording, recording->options->dump ? USAGE_TICK : USAGE_WHOLE);
 	EACH_PART(begin, recording);
-	set_ticks(recorder, EARLY_TICK_NS);
+	set_ticks(recorder, recording->options->dump ? DUMP_TICK_NS : EARLY_TICK_NS);
 }
 
 /* /proc counts CPU time in units of this. */
@@ -358,7 +361,7 @@ static bool finished(struct recorder *recorder)
 	process_table__pids(recording->processes, &running);
 	return interrupt_asked() || recording->pipeline->err ||
 	       pipeline_full(recording->pipeline) || step_watch__done(recording->steps) ||
-	       (options->enough && options->enough(options->enough_ctx)) ||
+	       dump__done(recording) || (options->enough && options->enough(options->enough_ctx)) ||
 	       clock_monotonic_ns() >= recording->end_ns || (!running && !options->all) ||
 	       recorder->all_gone ||
 	       (options->launch && follow__result(recording->follow)->main_ended);
@@ -504,7 +507,7 @@ static uint64_t stop(struct recorder *recorder)
 	uint64_t end_ns = clock_monotonic_ns();
 
 	msg_status("reading the last records…");
-	EACH_PART(sample, recording, USAGE_WHOLE);
+	EACH_PART(sample, recording, recording->options->dump ? USAGE_TICK : USAGE_WHOLE);
 	EACH_PART(stop, recording);
 	if (!recording->begun)
 		recording_begin(recorder, end_ns);

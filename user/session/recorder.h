@@ -105,6 +105,7 @@ struct recorder_options {
 	size_t rings_count;   /* 0: by the number of CPUs */
 	uint64_t gpu_devices; /* bits: these GPUs are sampled; 0: those that processes use */
 	bool off_cpu;	      /* what threads wait for */
+	bool dump;	      /* ends when the state of each thread is known */
 	uint32_t gpu_level;   /* --gpu: 1 or 2, an agent in processes that use a GPU; 0: none */
 	bool gpu_graph_nodes;
 	uint64_t gpu_events_max;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A dump: what each thread does at one moment, as a very short recording without probes.
+ *
+ * Rounds of the iterator over tasks record the state and the stack of each thread (THREAD_STATE);
+ * between two rounds the unwind tables that stacks have missed are loaded. Threads on a CPU are
+ * sampled meanwhile. When no stack is cut any more, or time is up, the recording ends, and what
+ * each waiting thread waits for is read from /proc and the memory of its process (WAIT_TARGET).
+ */
+#include "session/dump.h"
+
+#include "attach/reader.h"
+#include "attach/sampler.h"
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/message.h"
+#include "proc/process.h"
+#include "session/process_table.h"
+#include "session/recording.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Threads on a CPU are sampled for so long at least. */
+#define SAMPLED_NS 40000000u
+/* Stacks that are cut by then stay so: each round loads the tables of one frame more. */
+#define ROUNDS_NS 500000000u
+
+/* Further rounds for threads that were on a CPU, and were not sampled there. */
+#define MISSED_ROUNDS 3
+
+struct thread_seen {
+	struct perfx_thread_state state; /* the last; size 0: none yet */
+	bool sampled;			 /* on a CPU */
+};
+
+struct dump {
+	struct map64 ids; /* process, tid → list[] */
+	struct thread_seen *list;
+	size_t count, capacity;
+	unsigned missed_rounds;
+	struct map64 holders; /* process, tid in its pid namespace → tid */
+	uint64_t begin_ns;    /* the first round; 0: it is to come */
+	size_t unfinished_count;
+	bool done;
+	struct pack_buffer buffer;
+};
+
+/* The thread that holds the GIL: the process may number it as its container does. */
+static uint32_t holder_of(struct dump *dump, pid_t pid, const struct perfx_thread_state *state)
+{
+	uint64_t key = MAP64_PAIR(state->process, state->holder_tid);
+	uint32_t tid;
+
+	if (!state->holder_tid)
+		return 0;
+	tid = map64_get(&dump->holders, key);
+	if (tid != MAP64_NONE)
+		return tid;
+	tid = (uint32_t)process_thread_by_own_id(pid, (pid_t)state->holder_tid);
+	map64_put(&dump->holders, key, tid); /* without memory it is asked again */
+	return tid;
+}
+
+void dump__on_state(struct recording *recording, struct perfx_thread_state *state)
+{
+	struct dump *dump = recording->dump;
+	struct thread_seen *seen;
+
+	if (!dump)
+		return;
+	state->holder_tid =
+		holder_of(dump, process_table__pid(recording->processes, state->process), state);
+	dump->unfinished_count += !!(state->flags & PERFX_THREAD_STATE_UNFINISHED);
+	seen = MAP64_ITEM_OF(dump, MAP64_PAIR(state->process, state->tid));
+	if (seen)
+		seen->state = *state;
+}
+
+void dump__on_sample(struct recording *recording, const struct perfx_sample *sample)
+{
+	struct dump *dump = recording->dump;
+	struct thread_seen *seen =
+		dump ? MAP64_ITEM_OF(dump, MAP64_PAIR(sample->process, sample->tid)) : NULL;
+
+	if (seen)
+		seen->sampled = true;
+}
+
+/* Is there a thread that nothing shows where it runs? */
+static bool some_missed(const struct dump *dump)
+{
+	FOR_EACH_OF (seen, *dump)
+		if (seen->state.flags & PERFX_THREAD_STATE_ON_CPU && !seen->sampled)
+			return true;
+	return false;
+}
+
+static void find_targets(struct recording *recording)
+{
+	struct dump *dump = recording->dump;
+	struct wait_targets *targets = wait_targets__new();
+
+	FOR_EACH_OF (seen, *dump) {
+		const struct perfx_thread_state *state = &seen->state;
+		struct perfx_wait_target record = {
+			.time_ns = state->time_ns, .process = state->process, .tid = state->tid};
+		pid_t pid = process_table__pid(recording->processes, state->process);
+		char *text;
+
+		if (!targets || !pid || !state->reason)
+			continue;
+		text = wait_targets__find(targets, pid, state, &record);
+		if (text || record.kind)
+			SINK_PACK(recording->sink, &dump->buffer, PERFX_KIND_WAIT_TARGET, record,
+				  text ? text : "");
+		free(text);
+	}
+	wait_targets__free(targets);
+}
+
+static void visit_threads(struct recording *recording)
+{
+	int err;
+
+	recording->dump->unfinished_count = 0;
+	err = sampler__visit_threads(recording->sampler);
+	if (err)
+		msg_say("threads cannot be visited: %s", strerror(-err));
+	reader__drain(recording->reader);
+}
+
+static void tick(struct recording *recording)
+{
+	struct dump *dump = recording->dump;
+	uint64_t now_ns = clock_monotonic_ns(), since_ns;
+
+	if (!dump || dump->done)
+		return;
+	since_ns = dump->begin_ns ? now_ns - dump->begin_ns : 0;
+	if (!dump->begin_ns) {
+		dump->begin_ns = now_ns;
+		tracer__begin_dump(recording->tracer);
+		visit_threads(recording);
+	} else if (since_ns < ROUNDS_NS && dump->unfinished_count) {
+		visit_threads(recording);
+	} else if (since_ns >= SAMPLED_NS) {
+		if (dump->missed_rounds++ < MISSED_ROUNDS && some_missed(dump)) {
+			visit_threads(recording);
+			return;
+		}
+		find_targets(recording);
+		dump->done = true;
+	}
+}
+
+bool dump__done(const struct recording *recording)
+{
+	return recording->dump && recording->dump->done;
+}
+
+static int open_dump(struct recording *recording)
+{
+	if (!recording->options->dump)
+		return 0;
+	recording->dump = calloc(1, sizeof(*recording->dump));
+	return recording->dump ? 0 : -ENOMEM;
+}
+
+static void close_dump(struct recording *recording)
+{
+	struct dump *dump = recording->dump;
+
+	if (!dump)
+		return;
+	map64_clear(&dump->ids);
+	map64_clear(&dump->holders);
+	free(dump->list);
+	free(dump);
+}
+
+const struct recording_part dump_part = {
+	.name = "states of threads", .open = open_dump, .tick = tick, .close = close_dump};
