@@ -9,6 +9,7 @@
 
 #include "aggregate/profile.h"
 #include "aggregate/profile_dump.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,8 +86,24 @@ struct dump {
 struct dump *dump__new(const struct profile *profile);
 void dump__free(struct dump *dump);
 
-/* The steps of dump__new(), in this order: dump.c has threads and groups, wait_graph.c the rest.
- * 0 or -ENOMEM. */
+/* Is it stopped by a signal, a debugger or a freezer? */
+bool dump_is_stopped(const struct profile_thread_state *state);
+/* Was it on a CPU for much of the dump? */
+bool dump_computes(const struct profile *profile, const struct profile_thread_state *state);
+
+/* Words for reports, with marked names (base/escape.h): "loader (4243)"; "waits for read from
+ * pipe:[12]"; "for 12.3 s". */
+void dump_add_thread(struct text *text, const struct dump_thread *thread);
+void dump_add_what(struct text *text, const struct profile *profile,
+		   const struct dump_thread *thread);
+/* Nothing where that is not known. */
+void dump_add_age(struct text *text, const struct profile_thread_state *state, uint64_t age_ns);
+/* The frame that a thread is said to be in: of the program's own Python, else of its native code,
+ * else the innermost. NULL: none is known. */
+const struct profile_frame *dump_place(const struct profile_thread_state *state);
+
+/* The steps of dump__new(), in this order: wait_graph.c has the first two, dump.c the last. 0 or
+ * -ENOMEM. */
 int dump_graph(const struct profile *profile, struct dump *dump); /* edges, deadlocks, culprit */
 int dump_ranks(const struct profile *profile, struct dump *dump);
 int dump_verdict(const struct profile *profile, struct dump *dump);

@@ -33,6 +33,7 @@
 
 enum verb {
 	VERB_TRACE = 1, /* record and report */
+	VERB_DUMP,
 	VERB_RECORD,
 	VERB_REPORT,
 	VERB_EXPORT,
@@ -171,6 +172,7 @@ void options_man(FILE *template);
 void options_complete(int count, char *const *words);
 
 int cmd_trace(const struct options *options); /* and record, and run */
+int cmd_dump(const struct options *options);
 int cmd_top(const struct options *options);
 int cmd_serve(const struct options *options);
 int cmd_report(const struct options *options);

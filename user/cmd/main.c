@@ -27,12 +27,12 @@ static int version(const struct options *options)
 }
 
 static int (*const verbs[])(const struct options *options) = {
-	[VERB_TRACE] = cmd_trace,   [VERB_RECORD] = cmd_trace,	  [VERB_RUN] = cmd_trace,
-	[VERB_TOP] = cmd_top,	    [VERB_SERVE] = cmd_serve,	  [VERB_REPORT] = cmd_report,
-	[VERB_EXPORT] = cmd_export, [VERB_DIFF] = cmd_diff,	  [VERB_MERGE] = cmd_merge,
-	[VERB_TUNE] = cmd_tune,	    [VERB_COMPARE] = cmd_compare, [VERB_PROBES] = cmd_probes,
-	[VERB_PEAKS] = cmd_peaks,   [VERB_DOCTOR] = cmd_doctor,	  [VERB_EXPLAIN] = cmd_explain,
-	[VERB_HELP] = help,	    [VERB_VERSION] = version,
+	[VERB_TRACE] = cmd_trace,     [VERB_RECORD] = cmd_trace,  [VERB_RUN] = cmd_trace,
+	[VERB_DUMP] = cmd_dump,	      [VERB_TOP] = cmd_top,	  [VERB_SERVE] = cmd_serve,
+	[VERB_REPORT] = cmd_report,   [VERB_EXPORT] = cmd_export, [VERB_DIFF] = cmd_diff,
+	[VERB_MERGE] = cmd_merge,     [VERB_TUNE] = cmd_tune,	  [VERB_COMPARE] = cmd_compare,
+	[VERB_PROBES] = cmd_probes,   [VERB_PEAKS] = cmd_peaks,	  [VERB_DOCTOR] = cmd_doctor,
+	[VERB_EXPLAIN] = cmd_explain, [VERB_HELP] = help,	  [VERB_VERSION] = version,
 };
 
 /* Fails if stdout lost what was printed, unless its reader closed the pipe. */

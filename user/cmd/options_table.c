@@ -14,6 +14,7 @@
 /* The first verb is the default. */
 const struct verb_row verb_rows[] = {
 	{"trace", VERB_TRACE, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING, VERB_TEXTS_trace},
+	{"dump", VERB_DUMP, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING, VERB_TEXTS_dump},
 	{"record", VERB_RECORD, "-p PID|NAME -o FILE [OPTIONS]", COMPLETE_NOTHING,
 	 VERB_TEXTS_record},
 	{"run", VERB_RUN, "[OPTIONS] -- CMD [ARGUMENTS]", COMPLETE_PROGRAM, VERB_TEXTS_run},
@@ -39,6 +40,7 @@ const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
 #define FILING	  (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | FOR_VERB(VERB_RUN))
 #define RECORDING (FILING | LIVE)
 #define ATTACHING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | LIVE)
+#define DUMPING	  FOR_VERB(VERB_DUMP)
 #define PROBING	  (RECORDING | FOR_VERB(VERB_PROBES))
 #define READING	  (FOR_VERB(VERB_REPORT) | FOR_VERB(VERB_EXPORT))
 #define REPORTING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | FOR_VERB(VERB_REPORT))
@@ -51,9 +53,9 @@ const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
 
 const struct option_row option_rows[] = {
 	/* --- what to trace --- */
-	{"pid", 'p', .only = true, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_PROBES),
+	{"pid", 'p', .only = true, SECTION_WHAT, ATTACHING | DUMPING | FOR_VERB(VERB_PROBES),
 	 .arg = "PID|NAME[,...]", COMPLETE_PROCESS, .parse = set_targets, OPTION_TEXTS_pid},
-	{"all", 'a', .only = true, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_PROBES),
+	{"all", 'a', .only = true, SECTION_WHAT, ATTACHING | DUMPING | FOR_VERB(VERB_PROBES),
 	 .parse = set_flag, INTO(all), OPTION_TEXTS_all},
 	{"functions", 'F', false, SECTION_WHAT, PROBING, .arg = "MODULE:GLOB", .parse = set_pattern,
 	 OPTION_TEXTS_functions},
@@ -63,8 +65,8 @@ const struct option_row option_rows[] = {
 	 INTO(python_functions), OPTION_TEXTS_python_level},
 	{"usdt", 0, false, SECTION_WHAT, PROBING, .arg = "PROVIDER:NAME", .parse = set_usdt,
 	 OPTION_TEXTS_usdt},
-	{"no-children", 0, false, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_RUN), .parse = set_flag,
-	 INTO(no_children), OPTION_TEXTS_no_children},
+	{"no-children", 0, false, SECTION_WHAT, ATTACHING | DUMPING | FOR_VERB(VERB_RUN),
+	 .parse = set_flag, INTO(no_children), OPTION_TEXTS_no_children},
 	{"as-root", 0, .only = true, SECTION_WHAT, FOR_VERB(VERB_RUN) | MEASURING,
 	 .parse = set_flag, INTO(as_root), OPTION_TEXTS_as_root},
 	{"user", 0, false, SECTION_WHAT, FOR_VERB(VERB_RUN), .parse = set_nothing},
@@ -132,11 +134,12 @@ const struct option_row option_rows[] = {
 	/* --- report and capture --- */
 	{"no-trace", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_COMPARE), .parse = set_flag,
 	 INTO(no_trace), OPTION_TEXTS_no_trace},
-	{"output", 'o', false, SECTION_OUTPUT, FILING | READING | COMPARING | MERGING | MEASURING,
-	 .arg = "FILE", COMPLETE_FILE, .parse = set_text, INTO(output), OPTION_TEXTS_output},
-	{"format", 'f', false, SECTION_OUTPUT, REPORTING | READING | COMPARING | MEASURING,
-	 .arg = "FORMAT", .names = names_of_formats, .parse = set_text, INTO(format),
-	 OPTION_TEXTS_format},
+	{"output", 'o', false, SECTION_OUTPUT,
+	 FILING | DUMPING | READING | COMPARING | MERGING | MEASURING, .arg = "FILE", COMPLETE_FILE,
+	 .parse = set_text, INTO(output), OPTION_TEXTS_output},
+	{"format", 'f', false, SECTION_OUTPUT,
+	 REPORTING | DUMPING | READING | COMPARING | MEASURING, .arg = "FORMAT",
+	 .names = names_of_formats, .parse = set_text, INTO(format), OPTION_TEXTS_format},
 	{"capture", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN),
 	 .arg = "FILE", COMPLETE_FILE, .parse = set_text, INTO(keep), OPTION_TEXTS_capture},
 	{"of", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_EXPORT),
@@ -148,9 +151,9 @@ const struct option_row option_rows[] = {
 	 INTO(time_slice.since), OPTION_TEXTS_since},
 	{"until", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = set_bound,
 	 INTO(time_slice.until), OPTION_TEXTS_until},
-	{"full", 0, false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES), .parse = set_flag,
-	 INTO(full), OPTION_TEXTS_full},
-	{"verbose", 'v', false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES),
+	{"full", 0, false, SECTION_OUTPUT, REPORTING | DUMPING | FOR_VERB(VERB_PROBES),
+	 .parse = set_flag, INTO(full), OPTION_TEXTS_full},
+	{"verbose", 'v', false, SECTION_OUTPUT, REPORTING | DUMPING | FOR_VERB(VERB_PROBES),
 	 .parse = set_flag, INTO(full), OPTION_TEXTS_verbose},
 	{"top", 0, false, SECTION_OUTPUT,
 	 REPORTING | COMPARING | FOR_VERB(VERB_COMPARE) | FOR_VERB(VERB_TOP), .arg = "N",
@@ -173,7 +176,7 @@ const struct option_row option_rows[] = {
 	 .arg = "FILE", COMPLETE_FILE, .parse = set_text, INTO(rules_file), OPTION_TEXTS_rules},
 	{"fail-on", 0, .only = true, SECTION_OUTPUT, REPORTING | COMPARING | FOR_VERB(VERB_COMPARE),
 	 .arg = "high|medium|low|PERCENT", .parse = set_fail_on, OPTION_TEXTS_fail_on},
-	{"cmdline", 0, false, SECTION_OUTPUT, RECORDING | FOR_VERB(VERB_REPORT),
+	{"cmdline", 0, false, SECTION_OUTPUT, RECORDING | DUMPING | FOR_VERB(VERB_REPORT),
 	 .arg = "hidden|full", .parse = set_switch, INTO(full_cmdline), OPTION_TEXTS_cmdline},
 
 	{"listen", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_SERVE), .arg = "ADDR:PORT",
@@ -196,7 +199,7 @@ const struct option_row option_rows[] = {
 	 OPTION_TEXTS_compensate},
 	{"no-calibrate", 0, false, SECTION_HOW, PROBING, .parse = set_flag, INTO(no_calibrate),
 	 OPTION_TEXTS_no_calibrate},
-	{"no-cache", 0, false, SECTION_HOW, PROBING, .parse = set_flag, INTO(no_cache),
+	{"no-cache", 0, false, SECTION_HOW, PROBING | DUMPING, .parse = set_flag, INTO(no_cache),
 	 OPTION_TEXTS_no_cache},
 	{"peak-flops", 0, false, SECTION_HOW, RECORDING, .arg = "RATE|TYPE:RATE[,...]",
 	 .parse = set_peak_flops, OPTION_TEXTS_peak_flops},
@@ -204,7 +207,7 @@ const struct option_row option_rows[] = {
 	 .parse = set_peak_bandwidth, OPTION_TEXTS_peak_bandwidth},
 	{"no-peaks", 0, false, SECTION_HOW, RECORDING, .parse = set_flag,
 	 INTO(peaks.measure_nothing), OPTION_TEXTS_no_peaks},
-	{"ring-size", 0, false, SECTION_HOW, PROBING, .arg = "SIZE", .parse = set_size,
+	{"ring-size", 0, false, SECTION_HOW, PROBING | DUMPING, .arg = "SIZE", .parse = set_size,
 	 INTO(ring_bytes), .min = 4096, .max = 1 << 30, .want = "between 4K and 1G",
 	 OPTION_TEXTS_ring_size},
 	{"rings", 0, false, SECTION_HOW, RECORDING, .arg = "N", .parse = set_count,

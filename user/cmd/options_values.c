@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "diff/diff.h"
 #include "perfx_config.h"
+#include "report/dump.h"
 #include "report/report.h"
 #include "report/table/table.h"
 #include "tune/tune.h"
@@ -397,6 +398,8 @@ const char *names_of_formats(enum verb verb)
 		return format_names(&export_formats);
 	if (verb == VERB_TUNE || verb == VERB_COMPARE)
 		return format_names(verb == VERB_TUNE ? &tune_formats : &comparison_formats);
+	if (verb == VERB_DUMP)
+		return format_names(&dump_formats);
 	return format_names(verb == VERB_DIFF ? &diff_formats : &report_formats);
 }
 

@@ -165,6 +165,23 @@ const char *meaning_of_stack_end(enum perfx_stack_end end)
 	return named_stack_end(end)->meaning;
 }
 
+const char *name_of_target(enum perfx_target_kind kind)
+{
+	static const char *const names[PERFX_TARGET_KINDS] = {
+		[PERFX_TARGET_UNKNOWN] = "unknown",	[PERFX_TARGET_FILE] = "file",
+		[PERFX_TARGET_PIPE] = "pipe",		[PERFX_TARGET_SOCKET] = "socket",
+		[PERFX_TARGET_EVENTS] = "events",	[PERFX_TARGET_CHILD] = "child",
+		[PERFX_TARGET_TIMER] = "timer",		[PERFX_TARGET_MUTEX] = "mutex",
+		[PERFX_TARGET_RWLOCK] = "rwlock",	[PERFX_TARGET_GIL] = "gil",
+		[PERFX_TARGET_CONDITION] = "condition", [PERFX_TARGET_LOCK] = "lock",
+		[PERFX_TARGET_THREAD] = "thread",	[PERFX_TARGET_FILE_LOCK] = "file_lock",
+		[PERFX_TARGET_TERMINAL] = "terminal",	[PERFX_TARGET_GPU] = "gpu",
+		[PERFX_TARGET_TRACER] = "tracer",
+	};
+
+	return names[kind < PERFX_TARGET_KINDS ? kind : PERFX_TARGET_UNKNOWN];
+}
+
 const char *name_of_wait(enum perfx_wait_reason reason)
 {
 	static const char *const names[PERFX_WAIT_REASONS] = {

@@ -25,6 +25,7 @@ const char *name_of_stack_end(enum perfx_stack_end end);
 const char *meaning_of_stack_end(enum perfx_stack_end end);
 /* "read", "gil"; of PERFX_WAIT_SYSCALL "syscall": the call's own name is base/syscalls.h's */
 const char *name_of_wait(enum perfx_wait_reason reason);
+const char *name_of_target(enum perfx_target_kind kind);
 const char *name_of_gpu_op(enum perfx_gpu_op op);
 const char *name_of_gpu_direction(enum perfx_gpu_direction direction); /* "host_to_device" */
 /* op: COPY or MEMSET. The direction's; "memset" */
