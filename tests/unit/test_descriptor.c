@@ -32,8 +32,8 @@ static struct descriptor own(int fd)
 static unsigned looks_to_name(struct descriptor descriptor, pid_t near, const char *name)
 {
 	struct pipe_users users = {.near = &near, .near_count = near != 0};
-	enum perfx_object_kind kind;
-	char *found = descriptor_name(&descriptor, &users, &kind);
+	struct descriptor_facts facts;
+	char *found = descriptor_name(&descriptor, &users, &facts);
 
 	cr_expect(eq(str, found, (char *)name));
 	free(found);
@@ -45,10 +45,10 @@ static void is_of_kind(int fd, enum perfx_object_kind expected)
 {
 	struct descriptor descriptor = own(fd);
 	struct pipe_users users = {0};
-	enum perfx_object_kind kind;
+	struct descriptor_facts facts;
 
-	free(descriptor_name(&descriptor, &users, &kind));
-	cr_expect(eq(int, kind, expected));
+	free(descriptor_name(&descriptor, &users, &facts));
+	cr_expect(eq(int, facts.kind, expected));
 	pipe_users__forget(&users);
 }
 
@@ -241,6 +241,57 @@ Test(descriptor, sockets)
 	snprintf(name, sizeof(name), "unix socket:[%llu]", (unsigned long long)own(pair[0]).inode);
 	is_named(own(pair[0]), name);
 	is_of_kind(pair[0], PERFX_OBJECT_OTHER);
+}
+
+/* The facts of a connected socket of this process, whose name ends so. */
+static void has_peer(int fd, pid_t peer, const char *ending)
+{
+	struct descriptor descriptor = own(fd), open;
+	struct pipe_users users = {.sockets = true};
+	struct descriptor_facts facts;
+	char *name = descriptor_name(&descriptor, &users, &facts);
+
+	cr_expect(eq(int, facts.other, peer));
+	cr_expect(eq(str, name + strlen(name) - strlen(ending), (char *)ending));
+	free(name);
+	pipe_users__forget(&users);
+	cr_assert(descriptor_open(&open, getpid(), fd));
+	cr_expect(eq(u64, open.inode, descriptor.inode));
+	cr_expect(eq(uint, open.mode, S_IFSOCK));
+	cr_expect(not(descriptor_open(&open, getpid(), 1000)));
+}
+
+Test(descriptor, peers_of_sockets)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t length = sizeof(address);
+	int accepted, pair[2], go[2];
+	char name[64], byte = 0;
+	pid_t child;
+
+	cr_assert(eq(int, bind(server, (struct sockaddr *)&address, sizeof(address)), 0));
+	cr_assert(eq(int, listen(server, 1), 0));
+	cr_assert(eq(int, getsockname(server, (struct sockaddr *)&address, &length), 0));
+	cr_assert(eq(int, connect(client, (struct sockaddr *)&address, length), 0));
+	accepted = accept(server, NULL, NULL);
+	cr_assert(eq(int, socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0));
+	cr_assert(eq(int, pipe(go), 0));
+	snprintf(name, sizeof(name), "unix socket:[%llu]", (unsigned long long)own(pair[0]).inode);
+	has_peer(pair[0], getpid(), name);
+	child = fork();
+	if (!child) {
+		close(go[1]);
+		_exit(read(go[0], &byte, 1) != 0);
+	}
+	close(accepted);
+	close(pair[1]);
+	snprintf(name, sizeof(name), " of test_descriptor (pid %d)", (int)child);
+	has_peer(client, child, name);
+	has_peer(pair[0], child, name);
+	close(go[1]);
+	waitpid(child, NULL, 0);
 }
 
 /* A hostile name: no arrow of a connection. */

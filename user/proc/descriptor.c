@@ -10,12 +10,16 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -85,7 +89,8 @@ static void add_users_in(struct pipe_users *users, pid_t pid)
 	while ((fd = next_link(links, link)) >= 0) {
 		struct pipe_user user = {.pid = pid, .fd = fd};
 
-		if (*link != '/' && !begins_with(link, "pipe:"))
+		if (*link != '/' && !begins_with(link, "pipe:") &&
+		    !(users->sockets && begins_with(link, "socket:")))
 			continue;
 		user.link = strdup(link);
 		/* without memory the other ends are not found */
@@ -99,7 +104,7 @@ void pipe_users__forget(struct pipe_users *users)
 	FOR_EACH_OF (user, *users)
 		free(user->link);
 	free(users->list);
-	*users = (struct pipe_users){.reads_count = users->reads_count};
+	*users = (struct pipe_users){.sockets = users->sockets, .reads_count = users->reads_count};
 }
 
 static void find_among(struct pipe_users *users, const pid_t *pids, size_t count)
@@ -110,17 +115,20 @@ static void find_among(struct pipe_users *users, const pid_t *pids, size_t count
 	}
 }
 
-/* Counts the processes that are known to have the other end; *first is one of them. */
+/* Counts the processes that are known to have the other end; *first is one of them. A socket's
+ * other end is a link of its own, which the process itself may have. */
 static unsigned count_known(const struct pipe_users *users, const struct descriptor *descriptor,
 			    const char *link, pid_t *first)
 {
+	bool is_socket = begins_with(link, "socket:");
 	unsigned count = 0;
 	char path[LINK_PATH_MAX];
 	struct stat st;
 	pid_t last = 0;
 
 	FOR_EACH_OF (user, *users) {
-		if (user->pid == last || user->pid == descriptor->pid || strcmp(user->link, link))
+		if (user->pid == last || (user->pid == descriptor->pid && !is_socket) ||
+		    strcmp(user->link, link))
 			continue;
 		/* the permissions of a link are those of the descriptor */
 		link_path(&(struct descriptor){.pid = user->pid, .fd = user->fd}, path);
@@ -169,26 +177,35 @@ static char *read_comm(pid_t pid)
 	return comm;
 }
 
-/* "pipe:[1234] from python3 (pid 4711)", "… and 3 more"; within one process as "pipe:[1234]". */
-static char *pipe_name(const struct descriptor *descriptor, const char *link, bool there,
-		       struct pipe_users *users)
+/* Behind the name of a pipe or a socket: who has the other end, " from python3 (pid 4711) and 3
+ * more". NULL: nobody is known; the name is as before. */
+static char *add_users(const char *name, const char *link, const char *word, bool near,
+		       const struct descriptor *descriptor, struct pipe_users *users, pid_t *other)
 {
-	char *name = NULL, *comm, more[32] = "";
-	unsigned count;
+	char *added = NULL, *comm, more[32] = "";
 	pid_t first = 0;
+	unsigned count = count_ends(users, descriptor, link, near, &first);
 
-	/* one that is closed here led to a child, as a rule, that has ended */
-	count = count_ends(users, descriptor, link, !there, &first);
-	comm = count ? read_comm(first) : NULL;
+	*other = count == 1 ? first : 0;
+	comm = count && *other != descriptor->pid ? read_comm(first) : NULL;
 	if (!comm)
-		return strdup(link);
+		return NULL;
 	if (count > 1)
 		snprintf(more, sizeof(more), " and %u more", count - 1);
-	if (asprintf(&name, "%s %s %s (pid %d)%s", link, descriptor->reads ? "from" : "to", comm,
-		     (int)first, more) < 0)
-		name = NULL;
+	if (asprintf(&added, "%s %s %s (pid %d)%s", name, word, comm, (int)first, more) < 0)
+		added = NULL;
 	free(comm);
-	return name;
+	return added;
+}
+
+/* "pipe:[1234] from python3 (pid 4711)"; within one process as "pipe:[1234]". */
+static char *pipe_name(const struct descriptor *descriptor, const char *link, bool there,
+		       struct pipe_users *users, pid_t *other)
+{
+	/* one that is closed here led to a child, as a rule, that has ended */
+	return add_users(link, link, descriptor->reads ? "from" : "to", !there, descriptor, users,
+			 other)
+		       ?: strdup(link);
 }
 
 /* "0100007F:0050" as "127.0.0.1:80". */
@@ -324,14 +341,92 @@ static bool is_served(const struct socket_texts *texts, size_t table, char *name
 	return false;
 }
 
+/* The socket at the other end of a connection within one machine, in a table of TCP: the line with
+ * both addresses exchanged. 0: it is not there. */
+static uint64_t tcp_peer(const struct socket_texts *texts, size_t table, uint64_t inode)
+{
+	static const char format[] = " %*d: %47s %47s %*s %*s %*s %*s %*d %*d %llu";
+	char local[48], remote[48], from[48] = "", to[48] = "";
+	unsigned long long found;
+
+	/* first the addresses of the socket itself */
+	for (int pass = 0; pass < 2; pass++)
+		for (const char *line = texts->at[table]; line < texts->ends[table];
+		     line += strlen(line) + 1) {
+			if (sscanf(line, format, local, remote, &found) != 3)
+				continue;
+			if (!pass && found == inode) {
+				memcpy(from, local, sizeof(from));
+				memcpy(to, remote, sizeof(to));
+			} else if (pass && found && !strcmp(local, to) && !strcmp(remote, from)) {
+				return found;
+			}
+		}
+	return 0;
+}
+
+/* The socket that a Unix socket is connected to, in our own network namespace, as the kernel's
+ * sock_diag says. 0: it is not known. */
+static uint64_t unix_peer(uint64_t inode)
+{
+	struct {
+		struct nlmsghdr header;
+		struct unix_diag_req wanted;
+	} request = {.header = {.nlmsg_len = sizeof(request),
+				.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+				.nlmsg_flags = NLM_F_REQUEST},
+		     .wanted = {.sdiag_family = AF_UNIX,
+				.udiag_states = UINT32_MAX,
+				.udiag_ino = (uint32_t)inode,
+				.udiag_show = UDIAG_SHOW_PEER,
+				.udiag_cookie = {UINT32_MAX, UINT32_MAX}}};
+	char answer[512] __attribute__((aligned(4)));
+	const struct nlmsghdr *header = (const void *)answer;
+	const struct unix_diag_msg *message = NLMSG_DATA(header);
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	uint32_t peer = 0;
+	ssize_t bytes = -1;
+
+	if (fd >= 0 && send(fd, &request, sizeof(request), 0) == sizeof(request))
+		bytes = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
+	if (fd >= 0)
+		close(fd);
+	if (bytes < (ssize_t)sizeof(*header) || !NLMSG_OK(header, (uint32_t)bytes) ||
+	    header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)))
+		return 0;
+	for (const struct rtattr *at = (const void *)(message + 1);
+	     (const char *)at + RTA_LENGTH(sizeof(peer)) <= answer + header->nlmsg_len &&
+	     at->rta_len >= sizeof(*at);
+	     at = (const void *)((const char *)at + RTA_ALIGN(at->rta_len)))
+		if (at->rta_type == UNIX_DIAG_PEER)
+			memcpy(&peer, RTA_DATA(at), sizeof(peer));
+	return peer;
+}
+
+/* Adds who has the other end of a connection; *name is replaced. */
+static void add_peer(char **name, const struct descriptor *descriptor, uint64_t peer,
+		     struct pipe_users *users, struct descriptor_facts *facts)
+{
+	char link[40], *added;
+
+	snprintf(link, sizeof(link), "socket:[%" PRIu64 "]", peer);
+	added = peer ? add_users(*name, link, "of", false, descriptor, users, &facts->other) : NULL;
+	if (!added)
+		return;
+	free(*name);
+	*name = added;
+}
+
 /* there: a closed socket is in no table. */
 static char *socket_name(const struct descriptor *descriptor, bool there,
-			 struct socket_texts *texts, enum perfx_object_kind *kind)
+			 struct socket_texts *texts, struct pipe_users *users,
+			 struct descriptor_facts *facts)
 {
 	char what[160] = "", protocol[32] = "", path[LINK_PATH_MAX], *name = NULL;
 	const char *words = NULL;
+	uint64_t peer = 0;
 
-	*kind = PERFX_OBJECT_OTHER;
 	/* The kernel goes through a hash of a quarter of a million entries for the table of TCP,
 	 * however few connections there are: only the table of the socket's protocol is read. */
 	link_path(descriptor, path);
@@ -348,13 +443,18 @@ static char *socket_name(const struct descriptor *descriptor, bool there,
 			continue;
 		words = table->kind;
 		if (is_served(texts, i, what))
-			*kind = PERFX_OBJECT_SERVER;
+			facts->kind = PERFX_OBJECT_SERVER;
+		if (users->sockets)
+			peer = !strcmp(words, "tcp")	? tcp_peer(texts, i, descriptor->inode)
+			       : !strcmp(words, "unix") ? unix_peer(descriptor->inode)
+							: 0;
 	}
 	if (!*what)
 		snprintf(what, sizeof(what), "socket:[%llu]",
 			 (unsigned long long)descriptor->inode);
 	if (asprintf(&name, "%s%s%s", words ? words : "", words ? " " : "", what) < 0)
 		return NULL;
+	add_peer(&name, descriptor, peer, users, facts);
 	return name;
 }
 
@@ -389,9 +489,9 @@ static void add_member(struct epoll_members *members, struct descriptor *descrip
 {
 	static const char *const own[] = {"anon_inode:[eventfd]", "anon_inode:[timerfd]",
 					  "anon_inode:[signalfd]", NULL};
-	enum perfx_object_kind kind;
+	struct pipe_users no_sockets = {.found = PIPE_USERS_ALL};
+	struct descriptor_facts facts = {0};
 	char link[PATH_MAX], *name;
-	pid_t other;
 
 	read_link(descriptor, link, sizeof(link));
 	if (sscanf(link, "socket:[%" SCNu64 "]", &descriptor->inode) == 1) {
@@ -399,16 +499,17 @@ static void add_member(struct epoll_members *members, struct descriptor *descrip
 		members->own &= !members->sockets_count;
 		if (members->sockets_count++ >= SOCKETS_NAMED)
 			return;
-		name = socket_name(descriptor, true, &members->texts, &kind);
+		name = socket_name(descriptor, true, &members->texts, &no_sockets, &facts);
 		/* own: an end of a socketpair(2), which numbers its ends consecutively, whose other
 		 * end belongs to the process, too */
 		members->own = members->own && name && begins_with(name, "unix socket:[") &&
 			       (has_socket(descriptor->pid, descriptor->inode + 1) ||
 				has_socket(descriptor->pid, descriptor->inode - 1));
-		members->serves |= kind == PERFX_OBJECT_SERVER && name && begins_with(name, "tcp ");
+		members->serves |=
+			facts.kind == PERFX_OBJECT_SERVER && name && begins_with(name, "tcp ");
 		free(name);
 	} else if (begins_with(link, "pipe:"))
-		members->own &= !count_ends(members->users, descriptor, link, false, &other);
+		members->own &= !count_ends(members->users, descriptor, link, false, &facts.other);
 	else
 		members->own &= text_begins_with_one_of(link, own);
 }
@@ -480,7 +581,7 @@ pid_t lock_line_parse(const char *line, const struct descriptor *file)
 #define LOCKS_BYTES_MAX (256u << 10)
 
 /* "/data/train.bin", "/data/cache.lock, held by python3 (pid 4711)" */
-static char *file_name(const struct descriptor *file, const char *link)
+static char *file_name(const struct descriptor *file, const char *link, pid_t *other)
 {
 	char *text = NULL, *rest = NULL, *comm, *name;
 	pid_t holder = 0; /* another process; 0: none, or not known */
@@ -495,44 +596,65 @@ static char *file_name(const struct descriptor *file, const char *link)
 	comm = holder ? read_comm(holder) : NULL;
 	if (!comm)
 		return strdup(link);
+	*other = holder;
 	if (asprintf(&name, "%s" DESCRIPTOR_HELD_BY "%s (pid %d)", link, comm, (int)holder) < 0)
 		name = NULL;
 	free(comm);
 	return name;
 }
 
-char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users,
-		      enum perfx_object_kind *kind)
+/* The number of the inode that is behind a descriptor; UINT64_MAX: it is closed. Unlike stat(),
+ * this asks no server, which may be why the process waits. */
+static uint64_t inode_behind(pid_t pid, int fd)
 {
-	uint32_t device_major = descriptor->device >> DEVICE_MINOR_BITS;
-	char path[LINK_PATH_MAX], link[PATH_MAX] = "", pipe[32], *name;
-	const char *closed;
-	struct stat st;
-	bool there;
+	char file[LINK_PATH_MAX], *text = NULL;
+	uint64_t inode;
 
-	*kind = PERFX_OBJECT_OTHER;
-	/* Is the same file still behind the descriptor? On some file systems (major 0: btrfs,
-	 * overlayfs) stat() returns another device than the kernel has for the file. */
-	link_path(descriptor, path);
-	there = !stat(path, &st) && st.st_ino == descriptor->inode &&
-		(!device_major || major(st.st_dev) == device_major);
+	snprintf(file, sizeof(file), "fdinfo/%d", fd);
+	inode = proc_read_pid(pid, file, &text, 256) > 0 ? keyed_number(text, "ino:") : UINT64_MAX;
+	free(text);
+	return inode;
+}
+
+bool descriptor_open(struct descriptor *descriptor, pid_t pid, int fd)
+{
+	char link[PATH_MAX];
+
+	*descriptor = (struct descriptor){
+		.pid = pid, .fd = fd, .inode = inode_behind(pid, fd), .reads = true};
+	read_link(descriptor, link, sizeof(link));
+	descriptor->mode = begins_with(link, "socket:") ? S_IFSOCK
+			   : begins_with(link, "pipe:") ? S_IFIFO
+			   : *link == '/'		? S_IFREG
+							: 0;
+	return *link && descriptor->inode != UINT64_MAX;
+}
+
+char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users,
+		      struct descriptor_facts *facts)
+{
+	char link[PATH_MAX] = "", pipe[32], *name;
+	bool there = inode_behind(descriptor->pid, descriptor->fd) == descriptor->inode;
+	const char *closed;
+
+	*facts = (struct descriptor_facts){.kind = PERFX_OBJECT_OTHER};
 	if (there)
 		read_link(descriptor, link, sizeof(link));
 	if (S_ISSOCK(descriptor->mode)) {
 		struct socket_texts texts = {0};
 
-		name = socket_name(descriptor, there, &texts, kind);
+		name = socket_name(descriptor, there, &texts, users, facts);
 		socket_texts_clear(&texts);
 		return name;
 	}
 	if (S_ISFIFO(descriptor->mode)) {
 		snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)descriptor->inode);
-		return pipe_name(descriptor, *link ? link : pipe, there, users);
+		return pipe_name(descriptor, *link ? link : pipe, there, users, &facts->other);
 	}
 	if (begins_with(link, "anon_inode:"))
-		return anonymous_name(descriptor, link, users, kind);
+		return anonymous_name(descriptor, link, users, &facts->kind);
 	if (*link)
-		return file_name(descriptor, link);
+		return file_name(descriptor, link, &facts->other);
 	closed = S_ISREG(descriptor->mode)				  ? "file"
 		 : S_ISDIR(descriptor->mode)				  ? "directory"
 		 : S_ISCHR(descriptor->mode) || S_ISBLK(descriptor->mode) ? "device"

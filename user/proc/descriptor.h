@@ -26,6 +26,7 @@ struct descriptor {
 /* The processes that have each pipe open. The first pipe that is named fills the list, and
  * pipe_users__forget() empties it. All zero at first. */
 struct pipe_users {
+	bool sockets; /* each socket, too: its peer is named where that is on this machine */
 	/* Borrowed. They are asked first, and the rest of the machine where none of them has it. */
 	const pid_t *near;
 	size_t near_count;
@@ -33,6 +34,15 @@ struct pipe_users {
 	size_t count, capacity;
 	unsigned reads_count;
 	enum { PIPE_USERS_NONE, PIPE_USERS_NEAR, PIPE_USERS_ALL } found;
+};
+
+/* What is known of a descriptor beside its name. */
+struct descriptor_facts {
+	enum perfx_object_kind kind;
+	/* The one process that must act for a wait to end: it alone has the pipe's other end or the
+	 * socket's peer, or it has the lock. The process itself: it has a socket's both ends. 0: it
+	 * is unknown, or there are several. */
+	pid_t other;
 };
 
 void pipe_users__forget(struct pipe_users *users);
@@ -43,16 +53,20 @@ void pipe_users__forget(struct pipe_users *users);
  *	pipe:[1234] from python3 (pid 4711)
  *	tcp 127.0.0.1:41000 → 127.0.0.1:80
  *	tcp 127.0.0.1:80 ← 127.0.0.1:41000	it was accepted
+ *	tcp 127.0.0.1:41000 → 127.0.0.1:80 of python3 (pid 4711)	with users->sockets
  *	unix /run/dbus/socket
  *	eventfd (descriptor 7)
  *	epoll (descriptor 3)
  *	epoll of its own events (descriptor 3)	only timers and its own threads make it ready
  *	epoll of a server (descriptor 3)	sockets that listen are among what makes it ready
  *
- * The caller's to free. NULL: memory is out. Sets *kind.
+ * The caller's to free. NULL: memory is out. Sets *facts. Never waits for a file system's server.
  */
 char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users,
-		      enum perfx_object_kind *kind);
+		      struct descriptor_facts *facts);
+
+/* What is behind a descriptor now, for a process that waits for data. False: it is closed. */
+bool descriptor_open(struct descriptor *descriptor, pid_t pid, int fd);
 
 /* In the name of a locked file, before who holds the lock. */
 #define DESCRIPTOR_HELD_BY ", held by "

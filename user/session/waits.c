@@ -110,7 +110,7 @@ static bool is_for_file_lock(const struct perfx_wait *wait)
 
 /* NULL: out of memory, or the object has no name. */
 static char *object_name(struct waits *waits, const struct perfx_wait *wait,
-			 enum perfx_object_kind *kind)
+			 struct descriptor_facts *facts)
 {
 	if (wait->reason == PERFX_WAIT_RUNNABLE && wait->object == (uint64_t)getpid())
 		return strdup(PERFX_TRACER_NAME);
@@ -130,7 +130,7 @@ static char *object_name(struct waits *waits, const struct perfx_wait *wait,
 						    .mode = (mode_t)wait->mode,
 						    .reads = wait->reason != PERFX_WAIT_WRITE,
 						    .locks = is_for_file_lock(wait)},
-			       &waits->pipe_users, kind);
+			       &waits->pipe_users, facts);
 }
 
 static uint64_t name_key(const struct perfx_wait *wait)
@@ -144,13 +144,13 @@ static void name_object(struct waits *waits, const struct perfx_wait *wait)
 {
 	struct perfx_wait_object record = {
 		.process = wait->process, .reason = wait->reason, .object = wait->object};
-	enum perfx_object_kind kind = PERFX_OBJECT_OTHER;
+	struct descriptor_facts facts = {.kind = PERFX_OBJECT_OTHER};
 	char *name;
 
 	if (!wait->object || map64_get(&waits->named, name_key(wait)) != MAP64_NONE)
 		return;
-	name = object_name(waits, wait, &kind);
-	record.kind = (uint8_t)kind;
+	name = object_name(waits, wait, &facts);
+	record.kind = (uint8_t)facts.kind;
 	/* a file lock without a holder is named again: a later wait may find one */
 	if (!(name && is_for_file_lock(wait) && !strstr(name, DESCRIPTOR_HELD_BY)) &&
 	    map64_put(&waits->named, name_key(wait), 0)) {
