@@ -48,9 +48,11 @@ struct dump_deadlock {
 struct dump_rank_group {
 	size_t *processes; /* indices in profile->processes, by rank */
 	size_t processes_count;
-	size_t thread;	  /* of the first of them: the one that drives it */
-	const char *call; /* "all_reduce (gloo)"; where no collective is known, its frame's name */
-	bool in_collective;
+	size_t thread; /* of the first of them: the one that drives it; DUMP_NONE: unknown */
+	/* "all_reduce", borrowed; where no collective is known, its frame's name; "": unknown */
+	const char *call;
+	const char *library; /* "gloo"; NULL: unknown */
+	bool in_collective;  /* or it waits for its GPU, where a collective may run */
 	uint64_t least_age_ns;
 };
 
