@@ -19,7 +19,7 @@ KILLS = int(os.environ.get("PERFX_KILLS", "12" if EVERYTHING else "6"))
 
 @pytest.fixture
 def busy():
-    program = Busy()
+    program = Busy(rest_s=0.05)
     yield program
     program.end()
 
@@ -87,23 +87,30 @@ def cpu(process):
 
 
 def test_nothing_is_written_until_asked(busy, flight, tmp_path):
-    """A signal writes the last second, another one too, and so does the end."""
+    """A signal writes the last half second and replaces an old file; two signals in quick succession
+    write two files, and the end writes one."""
     file = tmp_path / "run.perfx"
-    recorder = flight(busy.pid, file)
-    time.sleep(2.5)
-    assert os.listdir(tmp_path) == []
+    file.write_text("old")
+    recorder = flight(busy.pid, file, ring="500ms")
+    time.sleep(1.2)
+    assert os.listdir(tmp_path) == ["run.perfx"] and file.read_text() == "old"
     recorder.ask()
-    assert re.fullmatch(rf"perfx-trace: {file}: the last 1\.\d\d s of \d\.\d\d s, [\d.]+ KiB", recorder.line())
+    assert re.fullmatch(rf"perfx-trace: {file}: the last [56]\d\d ms of \d\.\d\d s, [\d.]+ KiB", recorder.line())
     recorder.ask()
-    assert str(tmp_path / "run.2.perfx") in recorder.line()
+    time.sleep(0.1)
+    recorder.ask()
+    for number in (2, 3):
+        assert str(tmp_path / f"run.{number}.perfx") in recorder.line()
     (last,) = recorder.stop()
-    assert str(tmp_path / "run.3.perfx") in last
-    assert sorted(os.listdir(tmp_path)) == ["run.2.perfx", "run.3.perfx", "run.perfx"]
+    assert str(tmp_path / "run.4.perfx") in last
+    assert sorted(os.listdir(tmp_path)) == ["run.2.perfx", "run.3.perfx", "run.4.perfx", "run.perfx"]
+    for path in tmp_path.iterdir():
+        assert total(report_of(path), "sgemm_", "calls") > 0
 
     report = report_of(file)
     window = report["capture"]["part"]
     assert window["kind"] == "flight" and window["why"] == "SIGUSR1" and not window["memory_full"]
-    assert window["after_ns"] > 0 and 1 <= duration(report) < 2
+    assert window["after_ns"] > 0 and 0.5 <= duration(report) < 1
     assert 0 < total(report, "sgemm_", "calls") < busy.calls() + OFTEN
     (process,) = report["processes"]
     assert process["wall_ns"] == report["capture"]["duration_ns"]
@@ -112,10 +119,10 @@ def test_nothing_is_written_until_asked(busy, flight, tmp_path):
     hits = report["overhead"]["hits"]
     assert 0.9 < hits / total(report, "sgemm_", "calls") < 2.3
     text = run("report", file).stdout
-    assert re.search(r"Flight recorder: the last 1\.\d\d s of \d\.\d\d s; reason for writing: SIGUSR1\.", text)
-    part = report_of(file, "--since", "500ms")
+    assert re.search(r"Flight recorder: the last [56]\d\d ms of \d\.\d\d s; reason for writing: SIGUSR1\.", text)
+    part = report_of(file, "--since", "250ms")
     # the segment in progress is complete in the file
-    assert 0 < part["capture"]["part"]["after_ns"] - window["after_ns"] <= 5 * 10**8
+    assert 0 < part["capture"]["part"]["after_ns"] - window["after_ns"] <= 25 * 10**7
     assert 0 < total(part, "sgemm_", "calls") < total(report, "sgemm_", "calls")
     assert run("export", file, "-f", "chrome", "-o", tmp_path / "t.json").returncode == 0
     assert run("diff", file, tmp_path / "run.2.perfx").returncode == 0
@@ -151,34 +158,9 @@ def test_all_before_it_was_asked_for(program, flight, tmp_path):
     assert total(report, "work", "calls") == 4 * 1000 * 5
 
 
-def test_an_old_file_is_replaced(busy, flight, tmp_path):
-    file = tmp_path / "run"
-    file.write_text("old")
-    recorder = flight(busy.pid, file)
-    assert file.read_text() == "old"
-    recorder.ask()
-    recorder.line()
-    recorder.stop()
-    assert sorted(os.listdir(tmp_path)) == ["run", "run.2"]
-    report_of(file)
-
-
-def test_two_in_quick_succession(busy, flight, tmp_path):
-    recorder = flight(busy.pid, tmp_path / "run.perfx")
-    time.sleep(0.5)
-    recorder.ask()
-    time.sleep(0.1)
-    recorder.ask()
-    first, second = recorder.line(), recorder.line()
-    assert "run.perfx" in first and "run.2.perfx" in second
-    recorder.stop()
-    for name in os.listdir(tmp_path):
-        assert total(report_of(tmp_path / name), "sgemm_", "calls") > 0
-
-
 def test_a_ring_shorter_than_a_flush(busy, flight, tmp_path):
     recorder = flight(busy.pid, tmp_path / "run.perfx", ring="100ms")
-    time.sleep(1)
+    time.sleep(0.6)
     recorder.stop()
     report = report_of(tmp_path / "run.perfx")
     assert 0.1 <= duration(report) < 0.5
@@ -229,7 +211,7 @@ def test_disk_full(busy, flight):
         with open(file, "w", encoding="utf8") as old:
             old.write("old")
         recorder = flight(busy.pid, file)
-        time.sleep(1.5)
+        time.sleep(0.5)
         recorder.ask()
         line = recorder.line()
         assert file in line and "no space left" in line
@@ -256,15 +238,16 @@ def test_a_target_that_dies(program, flight, tmp_path):
     assert total(report, "sgemm_", "calls") > 0
 
 
-@pytest.mark.parametrize("name", ["fork", "execs"])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("name", ["execs", "fork"])
 def test_processes_that_come_and_go(name, program, flight, tmp_path):
     """A recording that fits into the buffer is complete; one that does not is still correct."""
     target = program(WORKLOADS / name)
     what = ("-F", f"{name}:*work", "--memory", "off")
     recorder = flight(target.pid, tmp_path / "run.perfx", ring="300ms", what=what)
-    for _ in range(4):
+    for _ in range(3):
         target.go()
-        time.sleep(0.3)
+        time.sleep(0.2)
     recorder.ask()
     recorder.line()
     target.finish()
@@ -321,7 +304,7 @@ def test_what_lives_since_long_before(program, flight, tmp_path):
     recorder = flight(target.pid, tmp_path / "run.perfx", ring="500ms", what=what)
     for _ in range(3):
         target.go()
-    time.sleep(1.5)
+    time.sleep(0.8)  # the ring has half a second, and a tick more
     recorder.stop()
     whole.send_signal(signal.SIGINT)
     assert ended(whole) == 0
@@ -336,7 +319,7 @@ TRAINING = ("--host-level", "1", "--memory", "off")
 
 
 def test_a_slow_step_writes(program, flight, tmp_path):
-    """One file, some time after the step; for a multiple and for a time."""
+    """One file, some time after the step."""
     target = program(WORKLOADS / "ranges", "train")
     recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "step>300ms", ring="900ms", what=TRAINING)
     target.go()
@@ -354,6 +337,7 @@ def test_a_slow_step_writes(program, flight, tmp_path):
     assert steps["count"] >= 1 and steps["max_ns"] >= 0
 
 
+@pytest.mark.long
 def test_a_trigger_by_the_median(program, flight, tmp_path):
     target = program(WORKLOADS / "ranges", "train")
     recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "step>1000x", ring="900ms", what=TRAINING)
@@ -385,9 +369,9 @@ def test_options(options, message):
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory):
-    """A capture of three seconds of calls, and their number."""
+    """A capture of three seconds of calls."""
     file = tmp_path_factory.mktemp("parts") / "run.perfx"
-    program = Busy()
+    program = Busy(rest_s=0.05)
     try:
         result = run("record", "-p", program.pid, "-d", "3", "--no-calibrate", "--memory", "off", "-F", FUNCTION,
                      "-o", file)
