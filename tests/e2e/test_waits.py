@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, PERFX, TOP, WORKLOADS, control_group, wait_for
+from conftest import BUILD, TOP, WORKLOADS, control_group, run, wait_for
 from test_python_frames import PYTHONS
 
 QUIET = ("--no-calibrate", "--memory", "off", "--sample", "off")
@@ -50,19 +50,21 @@ def fixture_waits(program, tracer):
     """The workload on a file system of a disk, if there is one: (expectations, report, pid, file)."""
     path = BUILD / "workloads" / "waits.bin"
 
-    def run(*options):
+    def start():
         process = program(WORKLOADS / "waits", path)
-        trace = tracer(process.pid, *QUIET, "-F", "waits:wait_*", *options)
+        trace = tracer(process.pid, *QUIET, "-F", "waits:wait_*")
         process.go()
         report = trace.stop()
         return process.finish(), report, process.pid, path
 
-    yield run
+    yield start
     path.unlink(missing_ok=True)
 
 
 @pytest.mark.kernel
 def test_each_reason(waits):
+    """Rows of threads, and the time off the CPU of calls, around which the thread measures, too; it may
+    be preempted between two of them."""
     expected, report, pid, path = waits()
     found = {}
     for function, reason in REASONS.items():
@@ -86,11 +88,6 @@ def test_each_reason(waits):
     assert int(lock.rpartition("+")[2], 16) % 4096 == expected["wait_lock", "address"] % 4096
     assert {row["object"] for row in found["wait_disk"]["disk"]} <= {str(path)}
     assert "waits" in {row["object"] for row in found["wait_turn"]["runnable"]}
-
-
-def test_calls_know_their_time_off_the_cpu(waits):
-    """The thread measures around its calls, too; it may be preempted between two of them."""
-    expected, report, pid, _ = waits()
     (process,) = [p for p in report["processes"] if p["pid"] == pid]
     functions = {f["name"]: f for f in process["functions"]}
     for function in set(REASONS) - {"wait_turn", "wait_lock"}:  # which others call, or wait beside
@@ -101,24 +98,19 @@ def test_calls_know_their_time_off_the_cpu(waits):
         assert functions[function]["off_cpu_ns"] <= functions[function]["total_ns"]
 
 
-def test_it_can_be_left_out(waits):
-    _, report, _, _ = waits("--off-cpu", "off")
-    assert not any(p.get("blocked") for p in report["processes"])
-
-
 def test_a_wait_that_outlasts_the_recording():
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         assert wait_for(lambda: "nanosleep" in (open(f"/proc/{sleeper.pid}/stack", encoding="utf8").read()))
-        done = subprocess.run([PERFX, "-p", str(sleeper.pid), "-d", "2s", "-f", "json", "-F", "libc.so*:getpid",
-                               *QUIET], capture_output=True, text=True, timeout=60, check=True)
+        report, without = (json.loads(run("-p", sleeper.pid, "-d", "1s", "-f", "json", "-F", "libc.so*:getpid", *QUIET,
+                                          "--off-cpu", on_or_off).stdout) for on_or_off in ("on", "off"))
     finally:
         sleeper.kill()
         sleeper.wait()
-    report = json.loads(done.stdout)
+    assert not without["processes"][0].get("blocked")
     ((row,),) = waits_of(report, sleeper.pid, sleeper.pid).values()
     assert row["reason"] == "sleep" and row["count"] == 1
-    assert row["ns"] == row["max_ns"] == pytest.approx(report["capture"]["duration_ns"], rel=0.02)
+    assert row["ns"] == row["max_ns"] == pytest.approx(report["capture"]["duration_ns"], abs=40e6)
 
 
 TWO_THREADS = """
@@ -142,7 +134,7 @@ sys.stdin.readline()
 threads = [threading.Thread(target=spin) for _ in range(2)]
 for thread in threads:
     thread.start()
-time.sleep(1.5)
+time.sleep(1)
 stop = True
 for thread in threads:
     thread.join()
@@ -151,6 +143,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_interpreters_lock(tracer, python):
     """Threads that only compute wait only for a CPU and the GIL; the kernel knows how long for a CPU.
@@ -182,7 +175,7 @@ for line in sys.stdin:
     perfx.start()
     time.sleep(0.3)
     perfx.stop()
-    time.sleep(0.5)
+    time.sleep(0.3)
 print("done", flush=True)
 """
 
@@ -196,7 +189,7 @@ def test_only_what_is_recorded_counts(tracer):
     try:
         assert program.stdout.readline() == "ready\n"
         trace = tracer(program.pid, *QUIET, "--wait")
-        program.stdin.write("go\n" * 3)
+        program.stdin.write("go\n" * 2)
         program.stdin.close()
         assert program.stdout.readline() == "done\n"
         report = trace.stop()
@@ -205,11 +198,11 @@ def test_only_what_is_recorded_counts(tracer):
         program.wait()
     (process,) = report["processes"]
     slept = [row for row in process["blocked"] if row["reason"] not in ("runnable", "page_fault")]
-    assert ns_of(row for row in slept if row["tid"] == program.pid) == about(3 * 300e6)
+    assert ns_of(row for row in slept if row["tid"] == program.pid) == about(2 * 300e6)
     (sleeper,) = [row for row in slept if row["tid"] != program.pid]
     assert sleeper["reason"] == "sleep" and sleeper["count"] == 1
-    assert sleeper["ns"] == sleeper["max_ns"] == about(3 * 300e6)
-    assert report["capture"]["recorded_ns"] == about(3 * 300e6)
+    assert sleeper["ns"] == sleeper["max_ns"] == about(2 * 300e6)
+    assert report["capture"]["recorded_ns"] == about(2 * 300e6)
 
 
 CROWD = """
@@ -218,8 +211,8 @@ count = int(sys.argv[1])
 threading.stack_size(64 << 10)
 print("ready", flush=True)
 sys.stdin.readline()
-for _ in range(count // 100):
-    threads = [threading.Thread(target=time.sleep, args=(0.05,)) for _ in range(100)]
+for _ in range(count // 300):
+    threads = [threading.Thread(target=time.sleep, args=(0.05,)) for _ in range(300)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -232,7 +225,7 @@ sys.stdin.readline()
 def test_threads_that_come_and_go(tracer):
     """The kernel has room for the waits of 8,192 threads at a time. Those of ended threads are read in
     time, so each thread's own sleep is known."""
-    count = 10000
+    count = 9000
     program = subprocess.Popen([sys.executable, "-c", CROWD, str(count)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     try:
@@ -275,8 +268,9 @@ def freezer_stops(pid):
         (group / file).write_text(thaw)
 
 
-@pytest.mark.parametrize("stops", [signal_stops, freezer_stops])
-@pytest.mark.parametrize("before", [False, True], ids=["while traced", "before"])
+@pytest.mark.some(2)
+@pytest.mark.parametrize("stops, before", [(signal_stops, False), (freezer_stops, True), (signal_stops, True),
+                                           (freezer_stops, False)])
 def test_stopped(tracer, stops, before):
     """Stopped by a signal or a freezer, during tracing or before."""
     program = subprocess.Popen(SPINS)
@@ -288,7 +282,7 @@ def test_stopped(tracer, stops, before):
             if not before:
                 stack.enter_context(stops(program.pid))
             stopped_ns = time.monotonic_ns()
-            time.sleep(1)
+            time.sleep(0.5)
         stopped_ns = time.monotonic_ns() - stopped_ns
         time.sleep(0.2)
         report = trace.stop()
@@ -296,7 +290,7 @@ def test_stopped(tracer, stops, before):
         program.kill()
         program.wait()
     (row,) = waits_of(report, program.pid, program.pid)["stopped"]
-    assert row["count"] == 1 and row["ns"] == row["max_ns"] == pytest.approx(stopped_ns, rel=0.1)
+    assert row["count"] == 1 and row["ns"] == row["max_ns"] == pytest.approx(stopped_ns, abs=100e6)
 
 
 VFORK = """
@@ -327,11 +321,11 @@ def test_vfork(tracer, tmp_path):
     program = subprocess.Popen([tmp_path / "forks"])
     try:
         trace = tracer(program.pid, *QUIET, "-F", "libc.so*:getpid")
-        time.sleep(1)
+        time.sleep(0.5)
         report = trace.stop()
     finally:
         program.kill()
         program.wait()
     waits = waits_of(report, program.pid, program.pid)
     assert "stopped" not in waits
-    assert ns_of(waits["vfork"]) > 500_000_000
+    assert ns_of(waits["vfork"]) > 250_000_000
