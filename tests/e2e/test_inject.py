@@ -44,7 +44,7 @@ def why_refused(program, deadline_ms=1000):
 
 # Work, rounds, threads. A round takes about 50 ms.
 WORK = [
-    ("malloc", 300, 0), ("dlopen", 500, 0), ("fork", 50, 0), ("spawn", 30, 0),
+    ("malloc", 300, 0), ("dlopen", 200, 0), ("fork", 50, 0), ("spawn", 30, 0),
     ("signals", 300, 0), ("jumps", 300, 0), ("timer", 20, 0), ("coroutines", 5000, 0),
     ("vectors", 30, 0), ("vectors", 4, 4),
     ("vectors-asleep", 20, 0), ("read", 2, 0), ("epoll", 2, 0), ("poll-forever", 2, 0), ("nanosleep", 2, 0),
@@ -174,7 +174,7 @@ def test_killed_at_random(mode, rounds):
     chance = random.Random(1)
     program = Program(WORKLOADS / "injectee", mode, rounds)
     try:
-        for _ in range(100 if EVERYTHING else 25):
+        for _ in range(100 if EVERYTHING else 12):
             injector = subprocess.Popen([INJECT, str(program.pid), LIBRARY, "1000"], stdout=subprocess.DEVNULL)
             time.sleep(chance.uniform(0.01, 0.15))
             injector.kill()
@@ -311,7 +311,7 @@ def test_seccomp_that_allows_it():
 @pytest.mark.parametrize("what", ["os._exit(7)", "os.execv('/bin/sh', ['sh', '-c', 'exit 7'])"])
 def test_ends_meanwhile(what):
     """A process that exits or executes another program during the injection."""
-    for turn in range(20 if EVERYTHING else 3):
+    for turn in range(20 if EVERYTHING else 2):
         code = ("import os, time\nend = time.monotonic() + %f\nwhile time.monotonic() < end: str(end)\n%s"
                 % (0.25 + turn % 10 * 0.013, what))
         program = Running("/usr/bin/python3", "-S", "-c", code)
@@ -373,7 +373,8 @@ print("the same each time", flush=True)
 """
 
 
-@pytest.mark.parametrize("threads", [0, 20])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("threads", [20, 0])
 def test_python(threads):
     program = Program("/usr/bin/python3", "-c", PYTHON, threads)
     try:
@@ -410,6 +411,7 @@ print("the same each time", flush=True)
 """
 
 
+@pytest.mark.long
 def test_torch():
     """Losses are equal to the last bit."""
     program = Program("/usr/bin/python3", "-c", TRAINER)
