@@ -217,7 +217,8 @@ def test_torch_shapes(python):
     check_shapes(python, "shapes_torch.py")
 
 
-@pytest.mark.parametrize("model", [pytest.param("mlp", marks=pytest.mark.long), "cnn", "transformer"])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("model", ["transformer", "cnn", "mlp"])
 def test_torch_models(model, python):
     check_steps(python, model)
 
