@@ -21,9 +21,7 @@ ALL = ["--memory", "all", "--no-calibrate"]
 # program and arguments: how often "go"
 CASES = {
     "memory": 1,
-    "memory heap": 1,
     "memory-static": 2,
-    "memory_peak": 1,
     "memory_map partial": 1,
     "memory_map fixed": 1,
     "memory_map remap": 1,
@@ -32,31 +30,37 @@ CASES = {
     "memory_realloc resize": 1,
     "memory_realloc failing": 2,
     "memory_realloc zero": 1,
-    "memory_realloc before": 1,
     "memory_threads": 2,
-    "memory_children fork": 2,
+    "memory_children fork": 1,
     "memory_children vfork": 1,
-    "memory_children spawn": 1,
-    "memory_children exec": 2,
+    "memory_children exec": 1,
     "memory_late": 4,
     "memory_signal handler": 1,
     "memory_signal storm": 1,
     "memory_mallinfo": 2,
-    "memory_chain": 1,
     "memory_sites": 1,
-    "memory_new plain": 1,
     "memory_new throw": 1,
     "memory_new handler": 1,
     "memory_new jump": 1,
+    # the tests of heaptrack and of stacks check the same
+    "memory heap": 1,
+    "memory_peak": 1,
+    "memory_chain": 1,
+    # like others
+    "memory_children spawn": 1,
+    "memory_new plain": 1,
+    "memory_realloc before": 1,
 }
+LIKE_OTHERS = 6
 
 # What another allocator does otherwise, untraced: mimalloc's operator new ends the program where
 # glibc's throws; mallinfo2() is glibc's; tcmalloc has an mmap of its own around libc's, so that the
 # program's function is not the immediate caller.
 def case_of(case, allocator):
     """make test uses glibc's allocator and one other."""
-    marks = [] if allocator in ("libc", "jemalloc") else [pytest.mark.long]
-    return pytest.param(case, allocator, marks=marks)
+    some = allocator == "jemalloc" and case in ("memory_threads", "memory_realloc failing", "memory_new throw",
+                                                "memory_children fork")
+    return pytest.param(case, allocator, marks=[] if some else [pytest.mark.long])
 
 
 PRELOADED = [case_of(case, allocator) for allocator in ALLOCATORS for case in CASES
@@ -79,6 +83,7 @@ def traced(start_program, start_tracer, case, *options, link=None, env=None, run
 
 
 @pytest.mark.kernel
+@pytest.mark.some(len(CASES) - LIKE_OTHERS)
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("case", CASES)
 def test_known_memory(case, link, links, program, tracer):
@@ -89,7 +94,6 @@ def test_known_memory(case, link, links, program, tracer):
     consistent_memory(report)
 
 
-@pytest.mark.some(6)
 @pytest.mark.parametrize("case, allocator", PRELOADED)
 def test_preloaded(case, allocator, program, tracer, kernel_log):
     """The numbers are the same for each allocator, whose name replaces glibc's."""
@@ -104,6 +108,7 @@ def test_preloaded(case, allocator, program, tracer, kernel_log):
     assert kernel_log.about_uprobes([pid]) == []
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("level", ["tensor", "all"])
 def test_gpu(level, program, tracer):
     """Stub libraries: the runtime calls the driver, which is one allocation, also by default. A failed
@@ -136,7 +141,8 @@ def test_untraced_processes_do_not_pay_for_it(program, tracer):
 # --- stacks ---
 
 def test_whole_stacks_with_frame_pointers(program, tracer):
-    """main → scenario → outer → middle → inner, and two ways there are two hotspots."""
+    """main → scenario → outer → middle → inner, and two ways there are two hotspots. The program has debug
+    information, so the line of the call is named."""
     report, expected, pid = traced(program, tracer, "memory_chain-fp", *ALL, runs=2)
     check_memory(report, expected, pid, stacks=True)
     (spot,) = hotspots(report, "other_outer")
@@ -144,20 +150,15 @@ def test_whole_stacks_with_frame_pointers(program, tracer):
     names = [n[0] for n in names if n and n[0] != "known_main"]
     assert names[:3] == ["chain_inner", "chain_middle", "other_outer"]
     assert names[-1] == "main"
+    source = (TOP / "tests/workloads/memory_chain.c").read_text(encoding="utf8")
+    line = next(n for n, text in enumerate(source.splitlines(), 1) if "malloc(size)" in text)
+    assert re.search(rf"memory_chain\.c:{line}\b", hotspots(report, "chain_inner")[0]["stack"][0])
 
 
 def test_callers_without_frame_pointers(program, tracer):
     report, expected, pid = traced(program, tracer, "memory_chain", *ALL)
     check_memory(report, expected, pid, stacks=True)
     assert all("chain_inner" in h["stack"][0] for m in entries(report) for h in m["hotspots"])
-
-
-def test_source_lines(program, tracer):
-    """The program has debug information, so the line of the call is named."""
-    report, _, _ = traced(program, tracer, "memory_chain-fp", *ALL)
-    source = (TOP / "tests/workloads/memory_chain.c").read_text(encoding="utf8")
-    line = next(n for n, text in enumerate(source.splitlines(), 1) if "malloc(size)" in text)
-    assert re.search(rf"memory_chain\.c:{line}\b", hotspots(report, "chain_inner")[0]["stack"][0])
 
 
 def test_running_function_is_named(program, tracer):
@@ -184,6 +185,7 @@ def test_a_million_live_blocks(program, tracer):
     assert anonymous < 256 << 20, "a few dozen bytes a block"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("ring", ["4K", "64K"])
 def test_ring_is_full(ring, program, tracer):
     """The reader is stopped while two threads allocate: counts stay exact, and other values are marked
@@ -209,7 +211,7 @@ def test_ring_is_full(ring, program, tracer):
 
 def test_a_tight_loop(program, tracer):
     """As fast as two threads can, with a small ring: totals are exact, with or without losses."""
-    p = program(WORKLOADS / "memory_threads", "2", "200000")
+    p = program(WORKLOADS / "memory_threads", "2", "50000")
     t = tracer(p.pid, *ALL, "--ring-size", "64K")
     p.go()
     report = t.stop()
@@ -281,7 +283,7 @@ def test_replayed(program, tmp_path):
                          stderr=subprocess.PIPE, text=True)
     try:
         until_attached(t)
-        p.go(2)
+        p.go()
         t.send_signal(signal.SIGINT)
         assert t.wait(60) == 0
     finally:
@@ -338,9 +340,9 @@ def test_sampled_intervals(program, tracer):
 
 
 def test_sampled_is_unbiased(program, tracer):
-    """Ten runs in one: the estimate is within four standard deviations of the truth."""
+    """Four runs in one: the estimate is within four standard deviations of the truth."""
     report, expected, pid = traced(program, tracer, "memory_sites", "--memory", "sampled=64k",
-                                   "--no-calibrate", runs=10)
+                                   "--no-calibrate", runs=4)
     (entry,) = entries(report)
     truth = expected["memory", "allocated_bytes"]
     # for blocks far smaller than 64 KiB: one sample per 64 KiB, standard deviation 1/√n
@@ -359,6 +361,8 @@ FAILING = [pytest.param(case, allocator, marks=[pytest.mark.long] if allocator !
            if allocator != "mimalloc" or "new" not in case]
 
 
+# test_known_memory and test_preloaded run the same programs
+@pytest.mark.some(2)
 @pytest.mark.parametrize("case, allocator", FAILING)
 def test_goes_on(case, allocator, links, program, tracer, kernel_log):
     """bad_alloc through operator new, and a new_handler that throws or jumps: the program's own checks
@@ -371,12 +375,11 @@ def test_goes_on(case, allocator, links, program, tracer, kernel_log):
         assert kernel_log.about_uprobes([pid]) == []
 
 
-@pytest.mark.parametrize("delay_ms", [50, 200, 500])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("delay_ms", [200, 50, 500])
 def test_tracer_is_killed(delay_ms, program):
     """SIGKILL: the program continues, its code is unpatched, and the kernel has no objects of the
     tracer."""
-    if not BPFTOOL:
-        pytest.skip("bpftool is not installed")
     p = program(WORKLOADS / "memory_threads", "2", "1000")
     t = subprocess.Popen([PERFX, "-p", str(p.pid), *ALL], stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
