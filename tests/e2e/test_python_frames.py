@@ -4,6 +4,7 @@ traced functions, waiting threads, forked children. The workload prints the expe
 installed, is the reference for whole stacks."""
 import collections
 import ctypes.util
+import functools
 import json
 import os
 import pathlib
@@ -30,13 +31,19 @@ def works(python):
         check=False).returncode
 
 
-PYTHONS = [p for p in ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(8, 15))] if works(p)]
+FOUND = [p for p in ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(8, 15))] if works(p)]
 
 
+@functools.cache
 def version(python):
     text = subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], check=True,
                           capture_output=True, text=True).stdout
     return int(text)
+
+
+# make test runs one interpreter of each release
+PYTHONS = [pytest.param(python, marks=[pytest.mark.long] if version(python) in map(version, FOUND[:i]) else [])
+           for i, python in enumerate(FOUND)]
 
 
 def line_with(text):
@@ -56,13 +63,13 @@ def python_frames(stack):
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_bytes_of_each_line(python, program, tracer):
+    """Python frames are between the native frames that run them and those that they call."""
     p = program(python, SCRIPT)
     t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
     p.go(ROUNDS)
     report = t.stop()
     p.finish()
-    process = report["processes"][0]
-    host = next(m for m in process["memory"] if m["domain"] == "host")
+    host = next(m for m in report["processes"][0]["memory"] if m["domain"] == "host")
     found = collections.Counter()
     for hotspot in host["hotspots"]:
         frames = python_frames(hotspot["stack"])
@@ -74,17 +81,10 @@ def test_bytes_of_each_line(python, program, tracer):
                                   ("recurse", 500009, 1)):
         frame = f"{name(python, function)} (python_lines.py:{line_with(f'# {size} bytes')})"
         assert found[frame] == 2 * ROUNDS * times * size, (frame, found)
+    check_order_of_frames(host)
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_order_of_frames(python, program, tracer):
-    """Python frames are between the native frames that run them and those that they call."""
-    p = program(python, SCRIPT)
-    t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
-    p.go()
-    report = t.stop()
-    p.finish()
-    host = next(m for m in report["processes"][0]["memory"] if m["domain"] == "host")
+def check_order_of_frames(host):
     key = f"key (python_lines.py:{line_with('# 300007 bytes')})"
     stacks = [h["stack"] for h in host["hotspots"] if python_frames(h["stack"])[:1] == [key]]
     names = [[frame.split(" (")[0] for frame in stack] for stack in stacks]
@@ -180,7 +180,7 @@ def test_deep_stacks_keep_the_outer_python_frames(tmp_path):
                       "def deep(levels):\n"
                       "    return max(map(deep, [levels - 1])) if levels else naps()\n"
                       "def naps():\n"
-                      "    for _ in range(200):\n"
+                      "    for _ in range(50):\n"
                       "        time.sleep(0.01)\n"
                       "    return 0\n"
                       "deep(60)\n")
@@ -193,14 +193,14 @@ def test_deep_stacks_keep_the_outer_python_frames(tmp_path):
 
 
 @pytest.mark.alone  # the child must be attached within a second, its names read within two
-@pytest.mark.parametrize("python", [p if i == 0 else pytest.param(p, marks=pytest.mark.long)
-                                    for i, p in enumerate(PYTHONS)])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("python", PYTHONS)
 def test_launched(python, tmp_path):
     """An interpreter that has not started when it is attached; and a forked child."""
     script = tmp_path / "forks.py"
     script.write_text("import ctypes, os, time\n"
                       "malloc = ctypes.CDLL(None).malloc\n"
-                      "time.sleep(2)\n"
+                      "time.sleep(1)\n"
                       "if os.fork():\n"
                       "    os.wait()\n"
                       "time.sleep(1)\n"  # a child of a shared library gets its own probes
@@ -316,7 +316,7 @@ def test_lines_of_subinterpreters(python, program, tmp_path):
     p = program(python, SUBINTERPRETERS)
     p.say("compute")
     out = tmp_path / "report.json"
-    subprocess.run([PERFX, "-p", str(p.pid), "--memory", "off", "-d", "3", "--no-calibrate", "-o", out],
+    subprocess.run([PERFX, "-p", str(p.pid), "--memory", "off", "-d", "1500ms", "--no-calibrate", "-o", out],
                    check=True, capture_output=True, text=True)
     p.process.kill()
     on_cpu = collections.Counter()
@@ -396,7 +396,7 @@ int main(int argc, char **argv)
 
 
 COMPUTES = """import time
-end = time.monotonic() + 2
+end = time.monotonic() + 1
 while time.monotonic() < end:
     pass
 """
@@ -425,7 +425,7 @@ import time
 sys.path.insert(0, sys.argv[1])
 from vendored import layer
 def train():
-    end = time.monotonic() + 3
+    end = time.monotonic() + 1.5
     while time.monotonic() < end:
         layer.forward()
 train()
