@@ -51,10 +51,10 @@ def test_every_source_and_link(ranges, link):
     sources = {"epoch": "nvtx", "kernel": "roctx", "itt range": "itt",
                "Optimizer.step#SGD.step": "torch", "work": "symbol"}
     assert {name: row(report, name)["source"] for name in sources} == sources
+    check_one_hierarchy(report)
 
 
-def test_one_hierarchy(ranges):
-    _, report = ranges("nested")
+def check_one_hierarchy(report):
     parents = {name: {p["name"]: p["calls"] for p in row(report, name)["parents"]}
                for name in ("step 0", "work", "kernel")}
     assert parents["step 0"] == {"epoch": 668}
@@ -86,30 +86,32 @@ def test_ended_by_another_thread(ranges):
     assert not functions(report, "of a thread that ends")
 
 
+@pytest.mark.long
 def test_ten_thousand_names(ranges):
     _, report = ranges("names")
     assert calls(report) == {f"name {i}": 2 for i in range(10000)}
     assert losses(report, "map_full", "ring_drops") == [0, 0]
 
 
-def test_more_names_than_there_is_room(ranges):
-    _, report = ranges("too_many_names", "--ring-size", "32M")
-    found = calls(report)
-    other = found.pop("(other)")
-    assert sum(found.values()) + other == 40000
-    assert set(found.values()) == {2} and len(found) > 16000
-    assert report["losses"]["map_full"] == other
+def of_process(report, pid):
+    return calls({"processes": [p for p in report["processes"] if p["pid"] == pid]})
 
 
-def test_names_of_one_process_leave_room_for_another(program, tracer):
-    """The report names the process that has used up its share."""
+def test_more_names_than_there_is_room(program, tracer):
+    """The names of one process leave room for another. The report names the process that has used up its
+    share."""
     flood, other = program(WORKLOADS / "ranges", "too_many_names"), program(WORKLOADS / "ranges", "hostile")
     trace = tracer(flood.pid, "-p", str(other.pid), *TRACED, "--ring-size", "32M")
     for p in (flood, other):
         p.go()
         p.finish()
     report = trace.stop()
-    found = calls({"processes": [p for p in report["processes"] if p["pid"] == other.pid]})
+    found = of_process(report, flood.pid)
+    nameless = found.pop("(other)")
+    assert sum(found.values()) + nameless == 20000
+    assert set(found.values()) == {1} and len(found) > 16000
+    assert report["losses"]["map_full"] == nameless
+    found = of_process(report, other.pid)
     assert found["| `a` <b>&amp;</b> [x](y)"] == found["v" * 128] == 10
     assert "(other)" not in found
     said = [row["reason"] for row in report["not_attached"] if row["name"] == "names of ranges and values"]
@@ -183,6 +185,7 @@ def test_a_recording_of_so_many_steps(program, tracer):
     assert 30 <= steps(report)["count"] <= 250
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("level,seen", [("0", set()), ("1", {"epoch", "kernel"}),
                                         ("2", {"epoch", "kernel"})])
 def test_host_level(program, tracer, level, seen):
