@@ -241,11 +241,13 @@ $(SKEL): $(BPF_BUILD)/bpf/$(ARCH)/perfx.bpf.o
 bpf-arm64: $(BPF_BUILD)/bpf/arm64/perfx.bpf.o
 
 # --- tests ----------------------------------------------------------------------------------
+# Links a hundred programs in a third of the time that GNU ld needs.
+LLD := $(if $(shell command -v ld.lld),-fuse-ld=lld)
 # The tested code is optimized; its tests are compiled without -O, which takes half the time.
 $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -O0 -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) -lcriterion $(LDLIBS)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -O0 -MMD -MP $(LDFLAGS) $(LLD) -o $@ $< $(LIB) -lcriterion $(LDLIBS)
 
 # These two first install missing packages, then run another make on all processors. Files that root
 # has built are given to the user who called sudo.
@@ -377,7 +379,7 @@ tests: $(FUZZ_OBJ)
 $(BUILD)/fuzz_%: FUZZ_MAIN := -fsanitize=fuzzer
 define fuzz_link
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) -Wl,--wrap=elf_view__map,--wrap=elf_view__unmap,--wrap=elf_view__release_pages -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) $(LLD) $(FUZZ_MAIN) -Wl,--wrap=elf_view__map,--wrap=elf_view__unmap,--wrap=elf_view__release_pages -o $@ $< $(LIB) $(LDLIBS)
 endef
 $(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(LIB)
 	$(fuzz_link)
