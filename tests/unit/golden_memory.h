@@ -96,12 +96,12 @@ static void golden_memory(struct stream *s)
 	stream_allocation(s, &pool, 10 * MS, 0x7f0000000000, 256 << 20, 0);
 	stream_allocation(s, &other, 20 * MS, 0x900000, 3 << 20, 0);
 	stream_free(s, &other, 30 * MS, 0xdead0, 0, 0);
-	for (uint64_t step = 0; step < 100; step++) {
+	for (uint64_t step = 0; step < 25; step++) {
 		memory_step(s, step);
-		if (step % 10 == 9)
+		if (step % 5 == 4)
 			memory_usage(s, (step + 1) * 100 * MS, (232 << 20) + (step << 16));
 	}
-	stream_end(s, 10 * S, 0);
+	stream_end(s, 2500 * MS, 0);
 }
 
 /* The heap by a sample of its bytes, with frees; tensors without frees, a tenth of the time. */
