@@ -20,31 +20,39 @@ struct view {
 	const char *cases; /* " name name "; NULL: all */
 };
 
+/* Each section and column is in one file at least: a case has its full report once, either narrow
+ * or wide with colors, and a table where it has rows. */
 static const struct view views[] = {
 	{"text", "80.txt", {.width = 80}, NULL},
+	{"text", "100.color.txt", {.width = 100, .color = true}, " ordinary "},
 	{"text",
-	 "100.color.txt",
-	 {.width = 100, .color = true},
-	 " ordinary memory compute ranges hostile code "},
-	{"text", "full.80.txt", {.full = true, .width = 80}, NULL},
-	{"text", "full.140.color.txt", {.full = true, .width = 140, .color = true}, NULL},
-	{"md", "md", {0}, NULL},
+	 "full.80.txt",
+	 {.full = true, .width = 80},
+	 " silent overflow unwound killed truncated findings ranges-blind compute-blind "
+	 "memory-sampled memory-lost energy gpu "},
+	{"text",
+	 "full.140.color.txt",
+	 {.full = true, .width = 140, .color = true},
+	 " ordinary workers ranges compute memory hostile code gpu-calls energy-ranks "
+	 "annotations "},
+	{"md",
+	 "md",
+	 {0},
+	 " ordinary ranges compute memory hostile code gpu energy-ranks annotations "},
 	{"json", "json", {0}, NULL},
-	{"csv", "csv", {0}, " ordinary unwound silent hostile ranges "},
+	{"csv", "csv", {0}, " ordinary unwound hostile "},
 	{"tsv", "tsv", {.no_header = true, .sort = "name"}, " ordinary hostile "},
-	{"csv", "callers.csv", {.table = "callers"}, " ordinary hostile "},
-	{"csv", "threads.csv", {.table = "threads"}, " ordinary hostile "},
-	{"csv", "steps.csv", {.table = "steps"}, " ranges hostile "},
-	{"csv", "memory.csv", {.table = "memory"}, " memory memory-sampled hostile "},
-	{"csv", "hotspots.csv", {.table = "hotspots"}, " memory memory-sampled hostile "},
-	{"csv", "lines.csv", {.table = "lines"}, " code hostile "},
-	{"csv", "blocked.csv", {.table = "blocked"}, " code hostile "},
-	{"csv", "findings.csv", {.table = "findings"}, " findings hostile "},
-	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile energy "},
-	{"text", "carbon.txt", {.width = 80, .carbon_intensity = 480}, " energy "},
-	{"json", "carbon.json", {.carbon_intensity = 480}, " energy "},
+	{"csv", "callers.csv", {.table = "callers"}, " ordinary "},
+	{"csv", "threads.csv", {.table = "threads"}, " ordinary "},
+	{"csv", "steps.csv", {.table = "steps"}, " ranges "},
+	{"csv", "memory.csv", {.table = "memory"}, " memory memory-sampled "},
+	{"csv", "hotspots.csv", {.table = "hotspots"}, " memory memory-sampled "},
+	{"csv", "lines.csv", {.table = "lines"}, " code "},
+	{"csv", "blocked.csv", {.table = "blocked"}, " code "},
+	{"csv", "findings.csv", {.table = "findings"}, " findings "},
+	{"csv", "processes.csv", {.table = "processes"}, " ordinary energy "},
 	{"html", "html", {0}, " ordinary memory compute hostile ranges workers code "},
-	{"line", "line", {0}, " ordinary unwound silent truncated hostile ranges "},
+	{"line", "line", {0}, " ordinary silent truncated hostile "},
 };
 
 static char *report_of(const struct golden_case *golden, const struct view *view, size_t *size)
@@ -148,6 +156,45 @@ Test(golden, text_is_tame)
 				cr_assert_leq(utf8_width(line), widths[j / 2], "%s at %u: %s",
 					      golden_cases[i].name, widths[j / 2], line);
 			free(report);
+		}
+	}
+}
+
+/* Whatever the names: each row of a table has as many fields as its header, and no control
+ * character. */
+static void check_csv(const char *csv, const char *what)
+{
+	size_t fields = 0, header_fields = 0;
+	bool quoted = false;
+
+	for (const char *p = csv; *p; p++) {
+		quoted ^= *p == '"';
+		fields += *p == ',' && !quoted;
+		cr_assert(*p == '\n' || (*p == '\r' && p[1] == '\n') || (unsigned char)*p >= 0x20,
+			  "%s: \\x%02x", what, *p);
+		if (*p != '\n' || quoted)
+			continue;
+		header_fields = header_fields ?: fields;
+		cr_assert_eq(fields, header_fields, "%s: %zu commas", what, fields);
+		fields = 0;
+	}
+	cr_assert(!quoted && header_fields, "%s", what);
+}
+
+Test(golden, csv_is_tame)
+{
+	for (size_t i = 0; i < GOLDEN_CASES; i++) {
+		for (size_t j = 0; j < sizeof(views) / sizeof(views[0]); j++) {
+			char what[64], *table;
+			size_t size;
+
+			if (strcmp(views[j].format, "csv") != 0)
+				continue;
+			snprintf(what, sizeof(what), "%s.%s", golden_cases[i].name,
+				 views[j].suffix);
+			table = report_of(&golden_cases[i], &views[j], &size);
+			check_csv(table, what);
+			free(table);
 		}
 	}
 }

@@ -84,6 +84,19 @@ Test(report, top_limits_the_rows)
 	free(md);
 }
 
+Test(report, carbon_intensity_adds_grams_to_energy)
+{
+	struct report_options options = {.width = 80, .carbon_intensity = 480};
+	char *text = write_scene(golden_energy, "text", &options),
+	     *json = write_scene(golden_energy, "json", &options);
+
+	cr_expect_not_null(strstr(text, "250 J per step \u00b7 0.33 g CO2"), "%s", text);
+	cr_expect_not_null(strstr(text, "0.54 g\nCO2 at 480 g/kWh"), "%s", text);
+	cr_expect_not_null(strstr(json, "\"carbon_g\": 0.5364"));
+	free(text);
+	free(json);
+}
+
 /* Two fibres of a thread: each call lasts as long as the thread, the other one included. */
 static void fibres(struct stream *s)
 {
