@@ -32,7 +32,7 @@ static enum perfx_target_kind kind_of_file(mode_t mode)
 char *wait_targets__find(struct wait_targets *targets, pid_t pid,
 			 const struct perfx_thread_state *state, struct perfx_wait_target *target)
 {
-	enum perfx_object_kind kind;
+	struct descriptor_facts facts;
 
 	if (state->fd < 0)
 		return NULL;
@@ -43,5 +43,5 @@ char *wait_targets__find(struct wait_targets *targets, pid_t pid,
 						    .device = state->device,
 						    .mode = (mode_t)state->mode,
 						    .reads = state->reason != PERFX_WAIT_WRITE},
-			       &targets->pipe_users, &kind);
+			       &targets->pipe_users, &facts);
 }
