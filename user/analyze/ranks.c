@@ -68,7 +68,7 @@ static void find_lead(struct rank_row *rows, size_t count, const struct step_tim
 }
 
 /* Two launchers on a machine may have started worlds of the same size. */
-static bool is_one_job(const struct profile_rank *a, const struct profile_rank *b)
+bool rank_is_same_job(const struct profile_rank *a, const struct profile_rank *b)
 {
 	return a->world_size > 1 && a->world_size == b->world_size && !strcmp(a->job, b->job);
 }
@@ -79,7 +79,7 @@ size_t ranks_of_job(const struct profile *profile, const struct profile_process 
 
 	for (size_t i = 0; i < profile->processes_count; i++)
 		count += is_rank(profile, &profile->processes[i]) &&
-			 is_one_job(&profile->processes[i].rank, &process->rank);
+			 rank_is_same_job(&profile->processes[i].rank, &process->rank);
 	return count;
 }
 
@@ -350,7 +350,8 @@ int ranks_find(struct ranks *ranks, const struct profile *profile, const struct 
 	}
 	qsort(ranks->rows, ranks->count, sizeof(*ranks->rows), by_rank);
 	for (size_t i = 1; i <= ranks->count; i++) {
-		if (i < ranks->count && is_one_job(ranks->rows[from].rank, ranks->rows[i].rank))
+		if (i < ranks->count &&
+		    rank_is_same_job(ranks->rows[from].rank, ranks->rows[i].rank))
 			continue;
 		find_lead(ranks->rows + from, i - from, times);
 		if (i - from > 1 &&

@@ -75,6 +75,8 @@ int ranks_find(struct ranks *ranks, const struct profile *profile, const struct 
 void ranks_clear(struct ranks *ranks);
 /* How many processes of a process's job were traced, itself included; 0: it has no rank. */
 size_t ranks_of_job(const struct profile *profile, const struct profile_process *process);
+/* Do both have a rank in the same job? */
+bool rank_is_same_job(const struct profile_rank *a, const struct profile_rank *b);
 /* NULL: the process has no rank. */
 const struct rank_row *ranks_of_process(const struct ranks *ranks, size_t process);
 /* A rank's skew; NULL: nothing is known. */

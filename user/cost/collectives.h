@@ -17,6 +17,14 @@ bool collective_of_mpi(const char *base_name, const char *symbol);
  * "c10d::ProcessGroupGloo::AsyncWork::execute". */
 bool collective_meets(const char *name);
 
+/* The collective that a frame of a stack is in, as its caller knows it: "all_reduce", "barrier",
+ * "MPI_Allreduce", "ncclAllReduce", "TCPStore::get"; also those that only submit one, because a
+ * thread that hangs there waits for the others as well. Borrowed from `function`. file: of a Python
+ * function, otherwise "". NULL: none. */
+const char *collective_call(const char *function, const char *module_base, const char *file);
+/* What carries out a collective by this frame: "gloo", "nccl", "mpi"; NULL: unknown. */
+const char *collective_library(const char *function, const char *module_base);
+
 /* PyTorch's, by any of gloo's collectives, on a thread of the process group. */
 #define COLLECTIVE_GLOO_SYMBOL "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeE"
 

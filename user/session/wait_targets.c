@@ -11,7 +11,11 @@ struct wait_targets {
 
 struct wait_targets *wait_targets__new(void)
 {
-	return calloc(1, sizeof(struct wait_targets));
+	struct wait_targets *targets = calloc(1, sizeof(*targets));
+
+	if (targets)
+		targets->pipe_users.sockets = true;
+	return targets;
 }
 
 void wait_targets__free(struct wait_targets *targets)
@@ -33,15 +37,18 @@ char *wait_targets__find(struct wait_targets *targets, pid_t pid,
 			 const struct perfx_thread_state *state, struct perfx_wait_target *target)
 {
 	struct descriptor_facts facts;
+	char *name;
 
 	if (state->fd < 0)
 		return NULL;
 	target->kind = (uint8_t)kind_of_file((mode_t)state->mode);
-	return descriptor_name(&(struct descriptor){.pid = pid,
+	name = descriptor_name(&(struct descriptor){.pid = pid,
 						    .fd = state->fd,
 						    .inode = state->inode,
 						    .device = state->device,
 						    .mode = (mode_t)state->mode,
 						    .reads = state->reason != PERFX_WAIT_WRITE},
 			       &targets->pipe_users, &facts);
+	target->pid = (uint32_t)facts.other;
+	return name;
 }
