@@ -13,7 +13,7 @@ import time
 
 import pytest
 from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, functions,
-                      known_names, run, status, total, until_attached, wait_for)
+                      known_names, patched_bytes, run, status, total, until_attached, wait_for)
 
 QUICK = ["--no-calibrate"]
 OUTER = [*QUICK, "-F", "calls*:outer"]
@@ -101,7 +101,8 @@ def test_by_name(program, tracer, tmp_path):
     assert [total(report, "outer", "calls", p.pid) for p in chosen] == [1000, 1000]
 
 
-@pytest.mark.parametrize("spelling", ["list", "options"])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("spelling", ["options", "list"])
 def test_several_pids(spelling, program, tracer):
     a, b, stranger = (program(WORKLOADS / "calls") for _ in range(3))
     if spelling == "list":
@@ -182,6 +183,7 @@ def test_no_children(program, tracer):
     assert total(report, "work", "calls") == expected["work", f"calls@{p.pid}"]
 
 
+@pytest.mark.some(1)  # test_no_children() has the other
 @pytest.mark.parametrize("follow", [True, False])
 def test_children_that_exist_already(follow, tracer):
     """As with torchrun: the parent was there first, and its child does the work."""
@@ -202,6 +204,7 @@ def test_children_that_exist_already(follow, tracer):
     assert total(report, "outer", "calls", child) == (1000 if follow else 0)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("untraced_ends", [True, False])
 def test_a_file_that_others_map(untraced_ends, program, tracer):
     """It gets links by process. Calls of a child before it has its own links are missing, and the
@@ -248,7 +251,8 @@ def test_target_is_killed(program, tracer):
     assert report["capture"]["partial_reasons"] == ["target_killed"]
 
 
-@pytest.mark.parametrize("delay_ms", [0, 20, 60, 120, 180, 250])
+@pytest.mark.some(3)
+@pytest.mark.parametrize("delay_ms", [20, 120, 250, 0, 60, 180])
 def test_target_vanishes_during_attach(delay_ms, program):
     """Killed at any moment of attaching: the end has a documented status, and a message or a report."""
     p = program(WORKLOADS / "calls")
@@ -266,7 +270,8 @@ def test_target_vanishes_during_attach(delay_ms, program):
         assert ("the program ended before tracing began" in err) == nothing
 
 
-@pytest.mark.parametrize("delay_ms", [60, 250, 800])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("delay_ms", [250, 60, 800])
 def test_a_zombie_is_not_waited_for(delay_ms, program):
     """As above, with a target whose parent does not wait for it."""
     p = program(WORKLOADS / "calls")
@@ -281,7 +286,8 @@ def test_a_zombie_is_not_waited_for(delay_ms, program):
 
 # --- where its code comes from ---
 
-@pytest.mark.parametrize("what", ["deleted", "replaced", "renamed"])
+@pytest.mark.some(2)
+@pytest.mark.parametrize("what", ["replaced", "renamed", "deleted"])
 def test_file_is_no_longer_there(what, program, tracer, tmp_path):
     """The running code is traced, whatever file has its name now."""
     path = tmp_path / "calls"
@@ -393,7 +399,7 @@ def test_a_pattern_waits_for_its_file(program, tracer):
     waiting = [line for line in t.lines if "waiting for it" in line]
     assert len(waiting) == 2 and "late.so:late_work" in waiting[0] and "never.so:*" in waiting[1]
     p.go()  # opens
-    time.sleep(0.5)
+    assert wait_for(lambda: patched_bytes(p.pid, "late.so"))
     p.go(2)  # calls, closes
     p.finish()
     report = t.stop()
@@ -416,8 +422,8 @@ def test_a_thousand_threads(how, program, tracer):
 
 # --- names ---
 
-@pytest.mark.parametrize("name", ["calls", "calls-nopie", "calls-static", "calls-split",
-                                  "calls-stripped"])
+@pytest.mark.some(2)  # test_known.py has the others
+@pytest.mark.parametrize("name", ["calls-nopie", "calls-split", "calls", "calls-static", "calls-stripped"])
 def test_kinds_of_file(name, program, tracer):
     """PIE, fixed addresses, static, names in a separate file, only exported names."""
     p = program(WORKLOADS / name)
