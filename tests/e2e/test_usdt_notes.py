@@ -80,6 +80,7 @@ def program_and_listener(kind):
     return program, Listener(LIBRARY, program.pid)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["c", "python"])
 def test_hits_are_exact(kind):
     program, listener = program_and_listener(kind)
