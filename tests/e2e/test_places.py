@@ -151,7 +151,6 @@ def test_all_containers(container):
     assert "not to be read" not in out
 
 
-@pytest.mark.alone
 def test_one_container_of_an_image(container, tracer):
     """Others of the same image are left alone, although they map the same files."""
     one, other = container(), container()

@@ -12,8 +12,6 @@ from trainers import has_torch, traced_average
 
 PYTHON = "/usr/bin/python3"
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(scope="module")
 def torch():
@@ -75,6 +73,7 @@ def check_arrivals(report, count):
     return last["rank"]
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
@@ -98,6 +97,7 @@ def test_the_straggler_is_named_with_its_line(count):
     assert report["verdict"].startswith("COMMUNICATION-BOUND: rank 1 holds up each step by")
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.usefixtures("torch")
 def test_equal_ranks_have_none():
@@ -133,7 +133,7 @@ def test_the_rank_of_a_program_that_overwrote_its_environment():
         assert program.stdout.readline() == "ready\n"
         with open(f"/proc/{program.pid}/environ", "rb") as initial:
             assert b"RANK" not in initial.read()
-        tracer = Tracer(program.pid, duration="1")
+        tracer = Tracer(program.pid, duration="100ms")
         try:
             report = tracer.report()
         finally:
@@ -144,13 +144,14 @@ def test_the_rank_of_a_program_that_overwrote_its_environment():
     assert [process["rank"] for process in report["processes"]] == [1]
 
 
+@pytest.mark.alone
 def test_ranks_of_mpi():
     """Three MPI ranks, of which one sleeps 4 ms longer; each rank's own measurement is the truth."""
     job = subprocess.Popen([WORKLOADS / "ranks_mpi", "3", "2", "4000"], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True)
     try:
         assert job.stdout.readline() == f"ready {job.pid}\n"
-        tracer = Tracer(job.pid, duration="3")
+        tracer = Tracer(job.pid, duration="2")
         try:
             report = tracer.report()
         finally:
