@@ -38,7 +38,7 @@ def test_shared_batches(python):
 
 
 def test_steady_trainer_leaks_nothing(python):
-    check_steady(python, 4)
+    check_steady(python, 3)
 
 
 @pytest.mark.long
