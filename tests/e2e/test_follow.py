@@ -76,7 +76,7 @@ def test_others_map_more_than_the_kernel_reports(runs, program, tracer):
         other.go(3)
         if runs:
             target.go()
-    for _ in range(5):  # the kernel reports the number of dropped reports with the next one
+    for _ in range(2):  # the kernel reports the number of dropped reports with the next one
         time.sleep(0.1)
         other.go()
     report = t.stop()
@@ -135,39 +135,29 @@ def of_program(report, path):
     return [p for p in report["processes"] if p["comm"] == path.name]
 
 
-def test_all_counts_processes_that_end_at_once(brief, tracer):
-    """-a: once a program's file has probes, its processes are traced from their first call, even
-    those that start and end while the tracer is stopped."""
-    t = tracer(None, *QUICK)
-    first = Program(brief.path)
-    assert wait_for(lambda: patched_bytes(first.pid, brief.path.name))
-    with t.stopped():
-        for _ in range(20):
-            brief()
-    first.finish()
-    report = t.stop()
-    found = [p for p in of_program(report, brief.path) if p["pid"] != first.pid]
-    assert [total(report, "program_step", "calls", p["pid"]) for p in found] == [1000] * 20
-    assert not any("attached_late" in p or "ended_unseen_ns" in p for p in found)
-    assert all(p["cpu_user_ns"] + p["cpu_system_ns"] > 0 for p in found), "all of it is in the recording"
-    assert report["losses"]["undecoded"] == 0
-
-
-def test_all_says_what_had_ended_before(brief, tracer, tmp_path):
-    """-a: three processes of a new program start and end while the tracer is stopped. They are counted
-    as missed, and the file gets probes all the same."""
+def test_all_counts_processes_that_end_at_once(brief, tracer, tmp_path):
+    """-a: three processes of a new program start and end while the tracer is stopped. They are counted as
+    missed, and the file gets probes all the same. Then its processes are traced from their first call,
+    even those that start and end while the tracer is stopped."""
     capture = tmp_path / "missed.perfx"
     t = tracer(None, *QUICK, "--capture", capture)
     with t.stopped():
         for _ in range(3):
             brief()
-    second = Program(brief.path)
-    assert wait_for(lambda: patched_bytes(second.pid, brief.path.name))
-    second.go()
-    second.finish()
+    first = Program(brief.path)
+    assert wait_for(lambda: patched_bytes(first.pid, brief.path.name))
+    with t.stopped():
+        for _ in range(20):
+            brief()
+    first.go()
+    first.finish()
     report = t.stop()
-    assert [total(report, "program_step", "calls", p["pid"])
-            for p in of_program(report, brief.path)] == [1000]
+    assert total(report, "program_step", "calls", first.pid) == 1000
+    found = [p for p in of_program(report, brief.path) if p["pid"] != first.pid]
+    assert [total(report, "program_step", "calls", p["pid"]) for p in found] == [1000] * 20
+    assert not any("attached_late" in p or "ended_unseen_ns" in p for p in found)
+    assert all(p["cpu_user_ns"] + p["cpu_system_ns"] > 0 for p in found), "all of it is in the recording"
+    assert report["losses"]["undecoded"] == 0
     assert report["losses"]["processes_missed"] >= 3, "another test may have had some as well"
     assert report["capture"]["partial"]
     text = " ".join(run("report", capture).stdout.split())
@@ -185,7 +175,7 @@ with open(sys.executable, "rb") as file:
 FORKS = """
 import os, time
 input()
-for i in range(300):
+for i in range(80):
     for _ in range(20):
         if not os.fork():
             time.sleep(0.02)
@@ -221,9 +211,9 @@ def opener():
 
 
 def test_libraries_that_are_opened_one_by_one(tracer, tmp_path):
-    """300 libraries arrive one after the other. The first call of each is counted, and for none of
+    """60 libraries arrive one after the other. The first call of each is counted, and for none of
     them are the mappings of all other programs read again."""
-    names = [f"late-{i}-.so" for i in range(300)]
+    names = [f"late-{i}-.so" for i in range(60)]
     with opener() as (program, say):
         t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "late-*.so:late_work")
         # the last library's probes open before those of the next one exist
@@ -236,7 +226,8 @@ def test_libraries_that_are_opened_one_by_one(tracer, tmp_path):
         program.stdin.close()
     calls = [f["calls"] for f in functions(report, "late_work") if f["module"] in names]
     assert calls == [1] * len(names)
-    assert looks(report)[1] < 1000, "one pass over /proc at the start"
+    others = sum(name.isdigit() for name in os.listdir("/proc"))
+    assert looks(report)[1] < 3 * others + 100, "one pass over /proc at the start, and new programs"
 
 
 HURRIED = """
@@ -258,10 +249,10 @@ sys.stdin.readline()
 
 
 def test_libraries_that_are_called_at_once(tracer, tmp_path):
-    """200 libraries arrive every 20 ms and are called as soon as the next one is due. A first call may
+    """60 libraries arrive every 20 ms and are called as soon as the next one is due. A first call may
     come before its library's probes, and the report says of each library that these came late. Later
     calls are counted without exception."""
-    paths = [tmp_path / f"late-{i}-.so" for i in range(200)]
+    paths = [tmp_path / f"late-{i}-.so" for i in range(60)]
     for path in paths:
         shutil.copy(WORKLOADS / "late.so", path)
     with subprocess.Popen([sys.executable, "-c", HURRIED, *paths], stdin=subprocess.PIPE,
@@ -282,9 +273,9 @@ def test_libraries_that_are_called_at_once(tracer, tmp_path):
 
 
 def test_libraries_that_arrive_together(tracer, tmp_path):
-    """200 libraries arrive while the tracer is stopped. It attaches them in a few scans of the program
-    instead of one each, which would wait for 200 grace periods of the kernel."""
-    paths = [tmp_path / f"late-{i}-.so" for i in range(200)]
+    """80 libraries arrive while the tracer is stopped. It attaches them in a few scans of the program
+    instead of one each, which would wait for 80 grace periods of the kernel."""
+    paths = [tmp_path / f"late-{i}-.so" for i in range(80)]
     for path in paths:
         shutil.copy(WORKLOADS / "late.so", path)
     with opener() as (program, say):
@@ -383,11 +374,10 @@ CALLS_WHILE_IT_OPENS = r"""
 #include <pthread.h>
 #include <stdio.h>
 __attribute__((noinline)) int work(int x) { for (volatile int i = 0; i < 2000; i++) x ^= i; return x; }
-#include <time.h>
-static volatile time_t opened;
+static volatile int done;
 static void *calls(void *count)
 {
-	for (; !opened || time(0) < opened + 2; ++*(long *)count) work(1);
+	for (; !done; ++*(long *)count) work(1);
 	return NULL;
 }
 int main(void)
@@ -396,7 +386,9 @@ int main(void)
 	long count = 0;
 	getchar();
 	pthread_create(&thread, NULL, calls, &count);
-	opened = dlopen("libstdc++.so.6", RTLD_NOW) ? time(0) : 1;
+	dlopen("libstdc++.so.6", RTLD_NOW);
+	getchar();
+	done = 1;
 	pthread_join(thread, NULL);
 	printf("%ld\n", count);
 	fflush(stdout);
@@ -415,6 +407,9 @@ def test_c_that_opens_cxx(links, tracer, tmp_path):
     with subprocess.Popen([tmp_path / "opens"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           bufsize=1) as program:
         t = tracer(program.pid, *QUICK, "--memory", "off", "-F", "opens:work")
+        at_entry = patched_bytes(program.pid, "opens")
+        program.stdin.write("\n")
+        assert wait_for(lambda: patched_bytes(program.pid, "opens") > at_entry), "no exit probes"
         program.stdin.write("\n")
         expected = int(program.stdout.readline())
         report = t.stop()
