@@ -104,7 +104,7 @@ FAULTS = {
     "synced": Fault("DiskWait", "DISK-BOUND", "Synced.end", "of it for /var/tmp/results-", 0.2),
     "sleep": Fault("SleepWait", "SLEEPING", "Sleep.end", "for a fixed time to pass"),
 }
-QUICK = ("starved", "storage", "saves")
+QUICK = ("starved", "storage")
 
 
 @pytest.mark.parametrize("fault", [pytest.param(name, marks=() if name in QUICK else LONG) for name in FAULTS])
