@@ -77,7 +77,7 @@ def test_rivals_are_charged_by_their_cpu_time():
         outer = [on_cpu_ns(rival.pid) for rival in rivals]
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
         inner = [on_cpu_ns(rival.pid) for rival in rivals]
-        time.sleep(3)
+        time.sleep(1.5)
         inner = [on_cpu_ns(rival.pid) - before for rival, before in zip(rivals, inner)]
         report = tracer.stop()
         outer = [on_cpu_ns(rival.pid) - before for rival, before in zip(rivals, outer)]
@@ -116,7 +116,7 @@ def test_a_program_on_one_of_several_cpus_is_charged(traced):
         also = ["-p", str(burner.pid)] if traced else []
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate", *also)
         before = on_cpu_ns(burner.pid)
-        time.sleep(3)
+        time.sleep(1.5)
         used_ns = on_cpu_ns(burner.pid) - before
         report = tracer.stop()
     finally:
@@ -132,7 +132,7 @@ def test_a_program_on_one_of_several_cpus_is_charged(traced):
 def test_a_stranger_of_the_same_name_keeps_its_pid():
     with on_one_cpu(SPINS, SPINS) as (target, stranger):
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
-        time.sleep(2)
+        time.sleep(1)
         report = tracer.stop()
     (process,) = report["processes"]
     assert process["rivals"][0]["pid"] == stranger.pid and process["rivals"][0]["kind"] == "other"
@@ -146,7 +146,7 @@ def test_another_tracer_is_another_program():
     """Only the recording tracer is "perfx-trace itself", whatever other processes call themselves."""
     with on_one_cpu(SPINS, named("perfx-trace", SPINS)) as (target, other):
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
-        time.sleep(2)
+        time.sleep(1)
         report = tracer.stop()
     (process,) = report["processes"]
     charged = {rival["pid"]: rival for rival in process["rivals"]}
@@ -166,7 +166,7 @@ while os.getpid() == parent or os.getppid() == parent: pass
 def test_its_own_children_are_no_other_programs():
     with on_one_cpu(FORKS) as (target,):
         tracer = Tracer(target.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
-        time.sleep(2)
+        time.sleep(1)
         report = tracer.stop()
     parent, child = sorted(report["processes"], key=lambda p: p["pid"] != target.pid)
     for process, rival in ((parent, child), (child, parent)):
@@ -185,7 +185,7 @@ def test_a_cpu_limit_throttles_it():
         with control_group(program.pid, CPU_LIMITS) as (group, file, limit):
             (group / file).write_text(limit)
             tracer = Tracer(program.pid, "-F", "libc.so*:memcpy", "--no-calibrate")
-            time.sleep(3)
+            time.sleep(1.5)
             report = tracer.stop()
             stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
     finally:
