@@ -36,6 +36,18 @@ struct {
 	__type(value, struct perfx_python_layout);
 } perfx_pythons __weak SEC(".maps");
 
+volatile __u32 perfx_python_states_count __weak = 0; /* not exact: 0 if there is none */
+
+/* Thread states that user space has found ahead (a dump), by process and thread: the search through
+ * the list of a process with thousands of threads would take each of them too many steps. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_PYTHON_STATES where it fills it */
+	__type(key, struct perfx_python_state);
+	__type(value, __u64);
+} perfx_python_states __weak SEC(".maps");
+
 enum python_stage {
 	PYTHON_RUNTIME, /* reads the first interpreter and the main one */
 	PYTHON_INTERPRETER,
@@ -608,6 +620,15 @@ static __always_inline struct python_thread *python_thread_of(struct task_struct
 	return thread && thread->layout.version ? thread : NULL;
 }
 
+/* 0: unknown. What it was may have ended since: it is checked before its use. */
+static __always_inline __u64 python_known_state(__u32 tgid, __u64 thread_id)
+{
+	struct perfx_python_state key = {.thread_id = thread_id, .tgid = tgid};
+	__u64 *state = bpf_map_lookup_elem(&perfx_python_states, &key);
+
+	return state ? *state : 0;
+}
+
 /* Finds all Python frames of a thread, before its native stack is walked. */
 static __always_inline void python_begin_of(struct python_walk *w, struct python_memory *memory,
 					    struct task_struct *task, repeat_step *read, void *ctx)
@@ -625,6 +646,8 @@ static __always_inline void python_begin_of(struct python_walk *w, struct python
 	w->eval_end = thread->layout.eval_end;
 	w->entry_previous = has_cframes(&thread->layout) ? thread->layout.cframe_previous : 0;
 	w->max = PERFX_STACK_FRAMES_MAX;
+	if (!thread->state && perfx_python_states_count)
+		thread->state = python_known_state(task->tgid, w->thread_id);
 	python_run(w, memory, thread, read, ctx);
 }
 

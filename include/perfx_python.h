@@ -68,6 +68,14 @@ struct perfx_python_layout {
 	__u16 pad;
 };
 
+/* Key of a thread's state. */
+struct perfx_python_state {
+	__u64 thread_id; /* pthread_self() */
+	__u32 tgid;
+	__u32 pad;
+};
+#define PERFX_MAX_PYTHON_STATES 65536
+
 #define PERFX_PYTHON_CODE_WORDS 16 /* of code_bytes, at most; a power of two */
 /* A string: its length, its hash, and its kind of characters. */
 #define PERFX_PYTHON_STRING_HEAD  16

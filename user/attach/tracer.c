@@ -312,6 +312,15 @@ int tracer__set_python(struct tracer *tracer, pid_t pid, const struct perfx_pyth
 	return 0;
 }
 
+void tracer__set_python_state(struct tracer *tracer, pid_t pid, uint64_t thread_id, uint64_t state)
+{
+	struct perfx_python_state key = {.thread_id = thread_id, .tgid = (uint32_t)pid};
+
+	if (!bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_python_states), &key, &state,
+				 BPF_ANY))
+		tracer->skel->bss->perfx_python_states_count++;
+}
+
 void tracer__expect_many_stacks(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_many_stacks, 1, __ATOMIC_SEQ_CST);

@@ -141,6 +141,8 @@ void tracer__unwind_rows_dropped(struct tracer *tracer);
 /* Where the frames of a process's Python are, from now on also in children that it forks. 0 or
  * -errno. */
 int tracer__set_python(struct tracer *tracer, pid_t pid, const struct perfx_python_layout *python);
+/* Where the state of a thread of such a process is; a dump alone has room for it. */
+void tracer__set_python_state(struct tracer *tracer, pid_t pid, uint64_t thread_id, uint64_t state);
 
 /* The traced programs switch stacks in user space: frames are matched one by one. */
 void tracer__expect_many_stacks(struct tracer *tracer);

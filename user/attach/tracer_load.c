@@ -119,6 +119,8 @@ static void open_samples(struct tracer *tracer, const struct tracer_options *opt
 	bpf_program__set_autoattach(skel->progs.perfx_sample_on_cpu, false);
 	bpf_program__set_autoattach(skel->progs.perfx_sample_off_cpu, false);
 	bpf_program__set_autoattach(skel->progs.perfx_dump_thread, false);
+	if (dump)
+		bpf_map__set_max_entries(skel->maps.perfx_python_states, PERFX_MAX_PYTHON_STATES);
 	if (on_cpu || off_cpu || dump)
 		bpf_map__set_max_entries(skel->maps.perfx_sample_stack_ids,
 					 PERFX_MAX_SAMPLE_STACKS);

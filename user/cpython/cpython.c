@@ -131,7 +131,8 @@ static bool members_agree(pid_t pid, const struct cpython *python)
 /* The process runs on while its threads are read, so an attempt may fail. */
 #define TRIES_MAX	 50
 #define INTERPRETERS_MAX 64
-#define THREADS_MAX	 4096
+#define THREADS_MAX	 65536
+#define CHECKED_MAX	 64 /* threads: more only where none of these has a frame */
 #define FRAMES_MAX	 64 /* of each thread: as good as all */
 
 static bool read_pointer(pid_t pid, uint64_t address, uint64_t *pointer)
@@ -194,7 +195,7 @@ static bool check_threads(pid_t pid, const struct cpython *python, size_t *count
 	for (size_t i = 0; interpreter && i < INTERPRETERS_MAX; i++) {
 		if (!read_pointer(pid, interpreter + at->interpreter_threads, &thread))
 			return false;
-		for (size_t n = 0; thread && n < THREADS_MAX; n++)
+		for (size_t n = 0; thread && n < (*count ? CHECKED_MAX : THREADS_MAX); n++)
 			if (!check_thread(pid, python, thread, count) ||
 			    !read_pointer(pid, thread + at->thread_next, &thread))
 				return false;
@@ -287,4 +288,22 @@ bool cpython_may_have_started(pid_t pid, const struct cpython *python)
 	uint64_t at = python->release.frames.interpreters, interpreter;
 
 	return !at || !read_pointer(process_task(pid), at, &interpreter) || interpreter;
+}
+
+void cpython_each_thread(pid_t pid, const struct cpython *python,
+			 void (*visit)(void *ctx, uint64_t thread_id, uint64_t state), void *ctx)
+{
+	const struct perfx_python_layout *at = &python->release.frames;
+	uint64_t interpreter, next, state, id;
+
+	if (!read_pointer(pid, at->interpreters, &interpreter) || !interpreter ||
+	    !read_pointer(pid, interpreter + at->interpreter_next, &next) || next ||
+	    !read_pointer(pid, interpreter + at->interpreter_threads, &state))
+		return;
+	for (size_t n = 0; state && n < THREADS_MAX; n++) {
+		if (read_pointer(pid, state + at->thread_id, &id))
+			visit(ctx, id, state);
+		if (!read_pointer(pid, state + at->thread_next, &state))
+			return;
+	}
 }

@@ -36,4 +36,9 @@ enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpyth
  */
 bool cpython_may_have_started(pid_t pid, const struct cpython *python);
 
+/* Visits the state of each thread, with pthread_self() of the thread. None where there are
+ * subinterpreters, in which a thread may have several. */
+void cpython_each_thread(pid_t pid, const struct cpython *python,
+			 void (*visit)(void *ctx, uint64_t thread_id, uint64_t state), void *ctx);
+
 #endif

@@ -15,6 +15,7 @@
 #include "base/grow.h"
 #include "base/message.h"
 #include "proc/process.h"
+#include "session/frames.h"
 #include "session/process_table.h"
 #include "session/recording.h"
 
@@ -142,6 +143,7 @@ static void tick(struct recording *recording)
 	if (!dump->begin_ns) {
 		dump->begin_ns = now_ns;
 		tracer__begin_dump(recording->tracer);
+		frames__find_threads(recording->frames);
 		visit_threads(recording);
 	} else if (since_ns < ROUNDS_NS && dump->unfinished_count) {
 		visit_threads(recording);

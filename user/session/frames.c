@@ -833,6 +833,11 @@ static struct call **gather(struct frames *frames, size_t *count)
 	return calls;
 }
 
+void frames__find_threads(struct frames *frames)
+{
+	python_frames__find_threads(frames->python);
+}
+
 int frames__emit(struct frames *frames)
 {
 	size_t count, end;

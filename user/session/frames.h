@@ -87,6 +87,8 @@ bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
 const char *frames__path(const struct frames *frames, uint32_t file);
 struct image *frames__image(const struct frames *frames, uint32_t file);
 
+/* python_frames__find_threads of its Python frames. */
+void frames__find_threads(struct frames *frames);
 /* Sends a FRAME record for each function at each address that is new since the last call. 0 or
  * -ENOMEM: then some are missing. */
 int frames__emit(struct frames *frames);
@@ -114,6 +116,8 @@ void python_frames__map(struct python_frames *python, uint32_t process, pid_t pi
 			const struct maps *maps);
 /* A child has its parent's interpreter. */
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent);
+/* Tells the BPF programs where the states of all threads are, for a dump. */
+void python_frames__find_threads(struct python_frames *python);
 /* Searches again for interpreters that had not started. */
 void python_frames__tick(struct python_frames *python, uint64_t now_ns);
 /* Forgets a process that has ended. */

@@ -171,6 +171,29 @@ static void search_interpreter(struct python_frames *python, struct python_proce
 	set_layout(python, process);
 }
 
+struct found_threads {
+	struct tracer *tracer;
+	pid_t pid;
+};
+
+static void found_thread(void *ctx, uint64_t thread_id, uint64_t state)
+{
+	const struct found_threads *found = ctx;
+
+	tracer__set_python_state(found->tracer, found->pid, thread_id, state);
+}
+
+void python_frames__find_threads(struct python_frames *python)
+{
+	for (size_t i = 0; i < python->processes_count; i++) {
+		const struct python_process *process = python->processes[i];
+		struct found_threads found = {python->tracer, process->pid};
+
+		if (process->state == PYTHON_READ)
+			cpython_each_thread(process->pid, &process->python, found_thread, &found);
+	}
+}
+
 void python_frames__map(struct python_frames *python, uint32_t process, pid_t pid,
 			const struct maps *maps)
 {

@@ -416,10 +416,11 @@ static void raise_priority(const struct recording *recording)
 		setpriority(PRIO_PROCESS, 0, START_NICE);
 }
 
-static void restore_priority(void)
+/* A dump keeps it: all of it is such work. */
+static void restore_priority(const struct recording *recording)
 {
-	pid_t *tids;
-	ssize_t count = process_threads(getpid(), &tids);
+	pid_t *tids = NULL;
+	ssize_t count = recording->options->dump ? 0 : process_threads(getpid(), &tids);
 
 	for (ssize_t i = 0; i < count; i++)
 		if (getpriority(PRIO_PROCESS, (id_t)tids[i]) == START_NICE)
@@ -527,7 +528,7 @@ static int trace(struct recorder *recorder)
 		msg_status("attaching…");
 		raise_priority(recording);
 		probes__attach_rest(recording->probes);
-		restore_priority();
+		restore_priority(recording);
 	}
 	start(recorder);
 	loop(recorder);
@@ -614,7 +615,7 @@ static int prepare(struct recorder *recorder)
 
 	raise_priority(recording);
 	code = plan_and_load(recorder);
-	restore_priority();
+	restore_priority(recording);
 	if (code)
 		return code;
 	/* after the load, which would make an idle host look busy */
@@ -638,7 +639,7 @@ static int prepare(struct recorder *recorder)
 		}
 	}
 	code = code ?: attach(recorder);
-	restore_priority();
+	restore_priority(recording);
 	return code ?: open_loop(recorder);
 }
 
