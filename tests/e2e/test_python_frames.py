@@ -201,20 +201,21 @@ def test_launched(python, tmp_path):
     script.write_text("import ctypes, os, time\n"
                       "malloc = ctypes.CDLL(None).malloc\n"
                       "time.sleep(1)\n"
-                      "if os.fork():\n"
-                      "    os.wait()\n"
+                      "child = os.fork()\n"
                       "time.sleep(1)\n"  # a child of a shared library gets its own probes
                       "def f():\n"
                       "    malloc(700001)\n"
                       "f()\n"
-                      "time.sleep(2)\n")  # names are read while the process lives
+                      "time.sleep(2)\n"  # names are read while the process lives
+                      "if child:\n"
+                      "    os.wait()\n")
     out = tmp_path / "report.json"
     subprocess.run([PERFX, "run", "--memory", "all", "--sample", "off", "--no-calibrate", "-o", out, "--",
                     python, script], check=True, capture_output=True, text=True)
     report = json.loads(out.read_text())
     stacks = [python_frames(h["stack"]) for p in report["processes"] for m in p["memory"]
               for h in m["hotspots"] if h["allocated_bytes"] == 700001]
-    assert stacks == 2 * [["f (forks.py:8)", "<module> (forks.py:9)"]]
+    assert stacks == 2 * [["f (forks.py:7)", "<module> (forks.py:8)"]]
 
 
 PY_SPY = os.environ.get("PY_SPY") or shutil.which("py-spy")
