@@ -213,8 +213,8 @@ def test_second_ctrl_c_aborts(program, tracer):
 
 
 @pytest.mark.some(2)
-@pytest.mark.parametrize("name, how", [("exceptions", "auto"), ("calls", "exit"), ("calls", "auto"), ("threads", "exit"),
-                                       ("exceptions", "exit"), ("threads", "auto")])
+@pytest.mark.parametrize("name, how", [("exceptions", "auto"), ("calls", "exit"), ("calls", "auto"),
+                                       ("threads", "exit"), ("exceptions", "exit"), ("threads", "auto")])
 def test_two_tracers_at_once(name, how, program, tracer):
     """Both are exact: neither mistakes the other's return probes for the program's code."""
     names = known_names(WORKLOADS / name)
