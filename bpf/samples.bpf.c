@@ -436,8 +436,10 @@ static __always_inline void find_state(struct task_struct *task, struct perfx_th
 		state->flags |= PERFX_THREAD_STATE_THROTTLED;
 	if (!task->__state) {
 		state->reason = PERFX_WAIT_RUNNABLE;
-		if (bpf_core_field_exists(task->sched_info.last_queued))
+		if (bpf_core_field_exists(task->sched_info.last_queued)) {
 			state->since_ns = task->sched_info.last_queued;
+			state->flags |= PERFX_THREAD_STATE_EXACT;
+		}
 		return;
 	}
 	if (is_stopped(task) && !(task->__state & (TASK_STOPPED | TASK_TRACED)))

@@ -2,6 +2,7 @@
 #include "analyze/dump.h"
 
 #include "analyze/location.h"
+#include "analyze/ranks.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/order.h"
@@ -10,6 +11,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A thread computes if it was sampled on a CPU in this share of the dump. */
 #define COMPUTES_SHARE 0.25
@@ -21,11 +23,11 @@ bool dump_is_stopped(const struct profile_thread_state *state)
 
 bool dump_computes(const struct profile *profile, const struct profile_thread_state *state)
 {
-	uint64_t interval_ns = profile->sampling.on_cpu_interval_ns;
+	uint64_t sampled_ns = state->samples_count * profile->sampling.on_cpu_interval_ns;
 
-	return interval_ns && profile->duration_ns &&
-	       (double)(state->samples_count * interval_ns) >=
-		       COMPUTES_SHARE * (double)profile->duration_ns;
+	/* one that shares its CPU has fewer samples */
+	return sampled_ns && (state->state == 'R' ||
+			      (double)sampled_ns >= COMPUTES_SHARE * (double)profile->duration_ns);
 }
 
 static int list_threads(const struct profile *profile, struct dump *dump)
@@ -47,42 +49,92 @@ static int list_threads(const struct profile *profile, struct dump *dump)
 	return 0;
 }
 
-/* A lock without an owner is another object for each thread of a pool; by what it is they are
- * alike. */
+/* Processes of one command line and with as many traced ancestors do the same work: a job's ranks,
+ * a loader's workers. */
+static size_t ancestors_count(const struct profile *profile, const struct profile_process *process)
+{
+	size_t count = 0;
+
+	while ((process = profile_parent(profile, process)) && count < profile->processes_count)
+		count++;
+	return count;
+}
+
+static int classify(const struct profile *profile, struct dump *dump)
+{
+	size_t count = profile->processes_count;
+	size_t *ancestors = calloc(count + 1, sizeof(*ancestors));
+
+	dump->classes = calloc(count + 1, sizeof(*dump->classes));
+	if (!ancestors || !dump->classes) {
+		free(ancestors);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_process *process = &profile->processes[i];
+		size_t first = 0;
+
+		ancestors[i] = ancestors_count(profile, process);
+		while (first < i && (ancestors[first] != ancestors[i] ||
+				     strcmp(profile->processes[first].comm, process->comm) != 0 ||
+				     strcmp(profile->processes[first].cmdline, process->cmdline)))
+			first++;
+		dump->classes[i] = first;
+	}
+	free(ancestors);
+	return 0;
+}
+
+static int compare_stacks(const struct profile_stack *a, const struct profile_stack *b)
+{
+	int order = a == b     ? 0
+		    : !a || !b ? ASCENDING(a, b)
+			       : ASCENDING(a->frames_count, b->frames_count);
+
+	for (size_t i = 0; !order && a != b && i < a->frames_count; i++) {
+		const struct profile_frame *x = a->frames[i], *y = b->frames[i];
+
+		order = x == y ? 0
+			       : ASCENDING(x->line, y->line) ?: ASCENDING(x->offset, y->offset)
+					 ?: strcmp(x->function, y->function)
+					 ?: strcmp(x->module, y->module) ?: strcmp(x->file, y->file);
+	}
+	return order;
+}
+
+/* A pipe, or a lock without an owner, is another one for each thread of a pool. */
 static bool names_object(const struct profile_wait_target *target)
 {
-	return target->kind != PERFX_TARGET_CONDITION && target->kind != PERFX_TARGET_LOCK &&
-	       target->kind != PERFX_TARGET_TIMER && target->kind != PERFX_TARGET_UNKNOWN;
+	return target->kind == PERFX_TARGET_FILE || target->kind == PERFX_TARGET_FILE_LOCK ||
+	       target->kind == PERFX_TARGET_MUTEX || target->kind == PERFX_TARGET_RWLOCK;
 }
 
 static int compare_targets(const struct profile_wait_target *a, const struct profile_wait_target *b)
 {
-	return ASCENDING(a->kind, b->kind)       ?: ASCENDING(a->pid, b->pid)
-	       ?: ASCENDING(a->tid, b->tid)
-	       ?: (names_object(a) ? strcmp(a->text, b->text) : 0);
-}
-
-static int compare_alike(const struct dump_thread *a, const struct dump_thread *b)
-{
-	const struct profile_thread_state *x = a->state, *y = b->state;
-
-	return ASCENDING(a->process, b->process) ?: ASCENDING(x->stack, y->stack)
-	       ?: ASCENDING(x->state, y->state)  ?: ASCENDING(x->reason, y->reason)
-	       ?: ASCENDING(x->syscall, y->syscall) ?: ASCENDING(x->flags, y->flags)
-	       ?: ASCENDING(x->holder_tid, y->holder_tid)
-	       ?: compare_targets(&x->target, &y->target);
+	return ASCENDING(a->kind, b->kind) ?: (names_object(a) ? strcmp(a->text, b->text) : 0);
 }
 
 struct sorted_thread {
 	const struct dump_thread *thread;
-	size_t index;
+	size_t index, class;
+	bool computes;
 };
+
+static int compare_alike(const struct sorted_thread *a, const struct sorted_thread *b)
+{
+	const struct profile_thread_state *x = a->thread->state, *y = b->thread->state;
+
+	return ASCENDING(a->class, b->class) ?: ASCENDING(a->computes, b->computes)
+	       ?: ASCENDING(x->state, y->state) ?: ASCENDING(x->reason, y->reason)
+	       ?: ASCENDING(x->syscall, y->syscall) ?: ASCENDING(x->flags, y->flags)
+	       ?: compare_targets(&x->target, &y->target) ?: compare_stacks(x->stack, y->stack);
+}
 
 static int by_likeness(const void *left, const void *right)
 {
 	const struct sorted_thread *a = left, *b = right;
 
-	return compare_alike(a->thread, b->thread) ?: ASCENDING(a->index, b->index);
+	return compare_alike(a, b) ?: ASCENDING(a->index, b->index);
 }
 
 static void measure_group(const struct dump *dump, struct dump_group *group)
@@ -122,11 +174,12 @@ static int rank_of(const struct profile *profile, const struct dump *dump,
 
 struct ranked_group {
 	struct dump_group group;
+	size_t class;
 	int rank;
 };
 
-ORDER(by_rank, struct ranked_group, ASCENDING(a->group.process, b->group.process),
-      ASCENDING(a->rank, b->rank), ASCENDING(a->group.threads[0], b->group.threads[0]))
+ORDER(by_rank, struct ranked_group, ASCENDING(a->class, b->class), ASCENDING(a->rank, b->rank),
+      ASCENDING(a->group.threads[0], b->group.threads[0]))
 
 /* The most telling first. */
 static int order_groups(const struct profile *profile, struct dump *dump)
@@ -136,8 +189,10 @@ static int order_groups(const struct profile *profile, struct dump *dump)
 	if (!ranked)
 		return -ENOMEM;
 	for (size_t i = 0; i < dump->groups_count; i++)
-		ranked[i] = (struct ranked_group){dump->groups[i],
-						  rank_of(profile, dump, &dump->groups[i])};
+		ranked[i] = (struct ranked_group){
+			dump->groups[i],
+			dump->classes[dump->groups[i].process - profile->processes],
+			rank_of(profile, dump, &dump->groups[i])};
 	SORT_ITEMS(ranked, dump->groups_count, by_rank);
 	for (size_t i = 0; i < dump->groups_count; i++) {
 		dump->groups[i] = ranked[i].group;
@@ -148,7 +203,7 @@ static int order_groups(const struct profile *profile, struct dump *dump)
 	return 0;
 }
 
-static int make_groups(struct dump *dump)
+static int make_groups(const struct profile *profile, struct dump *dump)
 {
 	size_t count = dump->threads_count;
 	struct sorted_thread *sorted = calloc(count + 1, sizeof(*sorted));
@@ -160,12 +215,16 @@ static int make_groups(struct dump *dump)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < count; i++)
-		sorted[i] = (struct sorted_thread){&dump->threads[i], i};
+		sorted[i] = (struct sorted_thread){
+			.thread = &dump->threads[i],
+			.index = i,
+			.class = dump->classes[dump->threads[i].process - profile->processes],
+			.computes = dump_computes(profile, dump->threads[i].state)};
 	SORT_ITEMS(sorted, count, by_likeness);
 	for (size_t i = 0; i < count; i++) {
 		struct dump_group *group = &dump->groups[dump->groups_count];
 
-		if (!i || compare_alike(sorted[i - 1].thread, sorted[i].thread)) {
+		if (!i || compare_alike(&sorted[i - 1], &sorted[i])) {
 			group = &dump->groups[dump->groups_count++];
 			*group = (struct dump_group){.process = sorted[i].thread->process,
 						     .threads = &dump->group_threads[i]};
@@ -199,44 +258,30 @@ static void add_thread_of(struct text *text, const struct profile_process *proce
 	text_printf(text, "%u", tid);
 }
 
-/* "read from pipe:[12] from python3 (pid 42)" */
-static void add_before_target(struct text *text, const struct profile_thread_state *state)
-{
-	static const char *const words[PERFX_WAIT_REASONS] = {
-		[PERFX_WAIT_READ] = "read from ", [PERFX_WAIT_WRITE] = "write to ",
-		[PERFX_WAIT_DISK] = "disk: ",	  [PERFX_WAIT_POLL] = "poll of ",
-		[PERFX_WAIT_EPOLL] = "epoll of ",
-	};
-
-	if (words[state->reason])
-		text_add(text, words[state->reason]);
-	else if (state->reason == PERFX_WAIT_SYSCALL && syscall_name(state->syscall))
-		text_printf(text, "%s of ", syscall_name(state->syscall));
-}
-
 static void add_stopped(struct text *text, const struct profile_thread_state *state)
 {
 	if (state->tracer_pid)
-		text_printf(text, "stopped by pid %u, which traces it (ptrace)", state->tracer_pid);
+		text_printf(text, "is stopped by pid %u, which traces it (ptrace)",
+			    state->tracer_pid);
 	else if (state->flags & PERFX_THREAD_STATE_FROZEN)
-		text_add(text, "frozen: its cgroup's freezer is on");
+		text_add(text, "is frozen: its cgroup's freezer is on");
 	else
-		text_add(text, "stopped by a signal (SIGSTOP): kill -CONT lets it go on");
+		text_add(text, "is stopped by a signal (SIGSTOP): kill -CONT lets it go on");
 }
 
 /* Without a known target. */
 static void add_reason(struct text *text, const struct profile_thread_state *state)
 {
 	static const char *const words[PERFX_WAIT_REASONS] = {
-		[PERFX_WAIT_READ] = "read",
-		[PERFX_WAIT_WRITE] = "write",
-		[PERFX_WAIT_POLL] = "poll",
-		[PERFX_WAIT_EPOLL] = "epoll",
+		[PERFX_WAIT_READ] = "data to read",
+		[PERFX_WAIT_WRITE] = "room to write",
+		[PERFX_WAIT_POLL] = "an event (poll)",
+		[PERFX_WAIT_EPOLL] = "an event (epoll)",
 		[PERFX_WAIT_FUTEX] = "a lock or a condition",
 		[PERFX_WAIT_GIL] = "the GIL",
 		[PERFX_WAIT_SLEEP] = "the end of a sleep",
 		[PERFX_WAIT_WAIT] = "a child's end",
-		[PERFX_WAIT_DISK] = "a disk",
+		[PERFX_WAIT_DISK] = "disk",
 		[PERFX_WAIT_PAGE_FAULT] = "a page of memory",
 	};
 
@@ -250,20 +295,35 @@ static void add_reason(struct text *text, const struct profile_thread_state *sta
 		text_add(text, "the kernel");
 }
 
+/* The thread that has to act; its process, where that is another one. */
+static void add_holder(struct text *text, const struct dump_thread *thread)
+{
+	uint32_t tid = thread->state->target.tid ?: thread->state->holder_tid;
+
+	if (!tid)
+		return;
+	text_add(text, ", held by thread ");
+	add_thread_of(text, thread->process, tid);
+	if (thread->state->target.pid && thread->state->target.pid != thread->process->pid)
+		text_printf(text, " of pid %u", thread->state->target.pid);
+}
+
 static void add_target(struct text *text, const struct dump_thread *thread)
 {
 	const struct profile_thread_state *state = thread->state;
 
-	if (state->target.text[0]) {
-		add_before_target(text, state);
-		escape_name(text, state->target.text);
-	} else {
+	if (!state->target.text[0]) {
 		add_reason(text, state);
+	} else if (state->reason == PERFX_WAIT_DISK) {
+		text_add(text, "disk (");
+		escape_name(text, state->target.text);
+		text_add(text, ")");
+	} else {
+		if (state->reason == PERFX_WAIT_SYSCALL && syscall_name(state->syscall))
+			text_printf(text, "%s of ", syscall_name(state->syscall));
+		escape_name(text, state->target.text);
 	}
-	if (state->reason == PERFX_WAIT_GIL && state->holder_tid) {
-		text_add(text, ", held by thread ");
-		add_thread_of(text, thread->process, state->holder_tid);
-	}
+	add_holder(text, thread);
 }
 
 void dump_add_what(struct text *text, const struct profile *profile,
@@ -278,7 +338,7 @@ void dump_add_what(struct text *text, const struct profile *profile,
 	else if (dump_computes(profile, state))
 		text_add(text, "computes");
 	else if (state->flags & PERFX_THREAD_STATE_THROTTLED)
-		text_add(text, "throttled: its cgroup has used up its CPU time (cpu.max)");
+		text_add(text, "is throttled: its cgroup has used up its CPU time (cpu.max)");
 	else if (state->reason == PERFX_WAIT_RUNNABLE)
 		text_add(text, "waits for a CPU");
 	else if (state->reason == PERFX_WAIT_NONE)
@@ -291,7 +351,8 @@ void dump_add_what(struct text *text, const struct profile *profile,
 
 void dump_add_age(struct text *text, const struct profile_thread_state *state, uint64_t age_ns)
 {
-	if (age_ns == PROFILE_ABSENT || state->reason == PERFX_WAIT_NONE)
+	if (age_ns == PROFILE_ABSENT || state->reason == PERFX_WAIT_NONE ||
+	    (state->state == 'R' && state->samples_count))
 		return;
 	text_printf(text, "%s%s", state->flags & PERFX_THREAD_STATE_EXACT ? "for " : "for at most ",
 		    as_ns(age_ns));
@@ -327,8 +388,9 @@ static const struct dump_thread *main_thread(const struct dump *dump)
 }
 
 struct counts {
-	size_t computing, stopped, ready, running;
-	const struct dump_thread *computes, *is_stopped, *is_ready;
+	size_t computing, stopped;
+	const struct dump_thread *computes; /* the one with most samples */
+	const struct dump_thread *stopped_main;
 };
 
 static struct counts count_threads(const struct profile *profile, const struct dump *dump)
@@ -345,16 +407,14 @@ static struct counts count_threads(const struct profile *profile, const struct d
 				counts.computes = thread;
 		} else if (dump_is_stopped(state)) {
 			counts.stopped++;
-			counts.is_stopped = counts.is_stopped ?: thread;
-		} else if (state->reason == PERFX_WAIT_RUNNABLE) {
-			counts.ready++;
-			counts.is_ready = counts.is_ready ?: thread;
+			if (!counts.stopped_main && state->tid == thread->process->pid)
+				counts.stopped_main = thread;
 		}
 	}
 	return counts;
 }
 
-/* "thread train (42) of python3 (pid 42), in train_step (train.py:12)" */
+/* "thread train (42) of python3 (pid 41) in train_step (train.py:12)" */
 static void add_whom(struct text *text, const struct dump_thread *thread)
 {
 	text_add(text, "thread ");
@@ -367,48 +427,174 @@ static void add_whom(struct text *text, const struct dump_thread *thread)
 	location_after(text, " in ", dump_place(thread->state));
 }
 
-static void add_waiting(struct text *text, const struct dump_thread *thread)
+static void add_age_after(struct text *text, const struct profile_thread_state *state)
 {
+	struct text age = {0};
+
+	dump_add_age(&age, state, state->age_ns);
+	if (age.length)
+		text_printf(text, ", %s", text_peek(&age));
+	text_finish(&age, &text->failed);
+}
+
+/* Of a deadlock; more are only counted. */
+#define DEADLOCK_NAMED 4
+
+static void add_deadlock(struct text *text, const struct profile *profile, const struct dump *dump)
+{
+	const struct dump_deadlock *deadlock = &dump->deadlocks[0];
+
+	text_printf(text, "DEADLOCK of %zu thread%s", deadlock->threads_count,
+		    plural(deadlock->threads_count));
+	for (size_t i = 0; i < deadlock->threads_count && i < DEADLOCK_NAMED; i++) {
+		const struct dump_thread *thread = &dump->threads[deadlock->threads[i]];
+
+		text_add(text, i ? "; " : ": ");
+		add_whom(text, thread);
+		text_add(text, " ");
+		dump_add_what(text, profile, thread);
+		add_age_after(text, thread->state);
+	}
+	if (deadlock->threads_count > DEADLOCK_NAMED)
+		text_printf(text, "; and %zu more", deadlock->threads_count - DEADLOCK_NAMED);
+	if (dump->deadlocks_count > 1)
+		text_printf(text, " (one of %zu deadlocks)", dump->deadlocks_count);
+}
+
+/* Most ranks of a job are in a collective, and a few are not, or in another one: the first of
+ * dump->ranks. NULL: that is not so. */
+static const struct dump_rank_group *find_elsewhere(const struct profile *profile,
+						    const struct dump *dump,
+						    const struct dump_rank_group **most)
+{
+	const struct dump_rank_group *odd = dump->ranks;
+	const struct profile_rank *rank;
+
+	*most = NULL;
+	if (dump->ranks_count < 2)
+		return NULL;
+	rank = &profile->processes[odd->processes[0]].rank;
+	FOR_EACH (group, dump->ranks)
+		if (rank_is_same_job(rank, &profile->processes[group->processes[0]].rank) &&
+		    group->in_collective && group->processes_count > odd->processes_count)
+			*most = group;
+	return *most && odd->thread != DUMP_NONE ? odd : NULL;
+}
+
+static void add_call(struct text *text, const struct dump_rank_group *group)
+{
+	escape_name(text, group->call);
+	if (group->library)
+		text_printf(text, " (%s)", group->library);
+}
+
+/* "RANK 2 OF 4 IS ELSEWHERE: it waits for …, for 96 s: thread …; 3 ranks are in all_reduce (gloo)"
+ */
+static void add_elsewhere(struct text *text, const struct profile *profile, const struct dump *dump,
+			  const struct dump_rank_group *odd, const struct dump_rank_group *most)
+{
+	const struct dump_thread *thread = &dump->threads[odd->thread];
+
+	text_printf(text, "RANK%s", odd->processes_count > 1 ? "S" : "");
+	for (size_t i = 0; i < odd->processes_count && i < 8; i++)
+		text_printf(text, "%s%u", i ? ", " : " ",
+			    profile->processes[odd->processes[i]].rank.rank);
+	text_printf(text, " OF %u %s ELSEWHERE: ", thread->process->rank.world_size,
+		    odd->processes_count > 1 ? "ARE" : "IS");
+	add_whom(text, thread);
+	text_add(text, " ");
+	dump_add_what(text, profile, thread);
+	add_age_after(text, thread->state);
+	text_printf(text, "; %zu rank%s in ", most->processes_count,
+		    most->processes_count > 1 ? "s are" : " is");
+	add_call(text, most);
+	if (most->least_age_ns != PROFILE_ABSENT)
+		text_printf(text, ", for %s at least", as_ns(most->least_age_ns));
+}
+
+static const struct dump_thread *end_of_chain(const struct dump *dump,
+					      const struct dump_thread *thread)
+{
+	for (size_t steps = 0; thread->waits_for != DUMP_NONE && steps < dump->threads_count;
+	     steps++)
+		thread = &dump->threads[thread->waits_for];
+	return thread;
+}
+
+/* What it waits for, and what the thread at the end of its chain of waits does. */
+static void add_waiting(struct text *text, const struct profile *profile, const struct dump *dump,
+			const struct dump_thread *thread)
+{
+	const struct dump_thread *end = end_of_chain(dump, thread);
+
 	text_add(text, "WAITS FOR ");
 	add_target(text, thread);
-	if (thread->state->age_ns != PROFILE_ABSENT) {
-		text_add(text, ", ");
-		dump_add_age(text, thread->state, thread->state->age_ns);
-	}
+	add_age_after(text, thread->state);
 	text_add(text, ": ");
 	add_whom(text, thread);
+	if (end == thread)
+		return;
+	text_add(text, "; it depends on ");
+	add_whom(text, end);
+	text_add(text, ", which ");
+	dump_add_what(text, profile, end);
+	add_age_after(text, end->state);
+}
+
+static void add_computing(struct text *text, const struct dump *dump, const struct counts *counts)
+{
+	text_printf(text, "COMPUTES: %zu of %zu thread%s: ", counts->computing, dump->threads_count,
+		    plural(dump->threads_count));
+	add_whom(text, counts->computes);
+	if (counts->computes->waiters_count)
+		text_printf(text, "; %zu thread%s for it", counts->computes->waiters_count,
+			    counts->computes->waiters_count > 1 ? "s wait" : " waits");
+}
+
+static void add_stop(struct text *text, const struct dump *dump, const struct counts *counts)
+{
+	text_printf(text, "STOPPED: %zu of %zu thread%s: ", counts->stopped, dump->threads_count,
+		    plural(dump->threads_count));
+	escape_name(text, counts->stopped_main->process->comm);
+	text_printf(text, " (pid %u) ", counts->stopped_main->process->pid);
+	add_stopped(text, counts->stopped_main->state);
 }
 
 int dump_verdict(const struct profile *profile, struct dump *dump)
 {
 	struct counts counts = count_threads(profile, dump);
 	const struct dump_thread *thread = main_thread(dump);
+	const struct dump_rank_group *most, *odd = find_elsewhere(profile, dump, &most);
 	struct text text = {0};
 
 	if (!thread) {
 		text_add(&text, "NOTHING: no thread was seen");
-	} else if (counts.is_stopped &&
-		   (counts.is_stopped == thread || counts.stopped == dump->threads_count)) {
+	} else if (dump->deadlocks_count) {
+		dump->answer = DUMP_ANSWER_DEADLOCK;
+		add_deadlock(&text, profile, dump);
+	} else if (counts.stopped_main) {
 		dump->answer = DUMP_ANSWER_STOPPED;
-		text_printf(&text, "STOPPED: %zu of %zu threads: ", counts.stopped,
-			    dump->threads_count);
-		add_stopped(&text, counts.is_stopped->state);
+		add_stop(&text, dump, &counts);
+	} else if (odd) {
+		dump->answer = DUMP_ANSWER_RANK_ELSEWHERE;
+		add_elsewhere(&text, profile, dump, odd, most);
 	} else if (counts.computes) {
 		dump->answer = DUMP_ANSWER_COMPUTES;
-		text_printf(&text, "COMPUTES: %zu of %zu thread%s: ", counts.computing,
-			    dump->threads_count, plural(dump->threads_count));
-		add_whom(&text, counts.computes);
-	} else if (counts.is_ready && thread->state->reason == PERFX_WAIT_RUNNABLE) {
-		dump->answer = DUMP_ANSWER_READY;
-		text_add(&text, "WAITS FOR A CPU: ");
-		add_whom(&text, thread);
+		add_computing(&text, dump, &counts);
 	} else if (thread->state->reason == PERFX_WAIT_NONE) {
 		dump->answer = DUMP_ANSWER_COMPUTES;
 		text_add(&text, "RUNS: ");
 		add_whom(&text, thread);
+	} else if (thread->state->reason == PERFX_WAIT_RUNNABLE) {
+		dump->answer = DUMP_ANSWER_READY;
+		text_add(&text, thread->state->flags & PERFX_THREAD_STATE_THROTTLED
+					? "THROTTLED (cpu.max): "
+					: "WAITS FOR A CPU: ");
+		add_whom(&text, thread);
+		add_age_after(&text, thread->state);
 	} else {
 		dump->answer = DUMP_ANSWER_WAITS;
-		add_waiting(&text, thread);
+		add_waiting(&text, profile, dump, thread);
 	}
 	dump->verdict = text_take(&text);
 	return dump->verdict ? 0 : -ENOMEM;
@@ -423,7 +609,8 @@ struct dump *dump__new(const struct profile *profile)
 		return NULL;
 	dump->culprit = DUMP_NONE;
 	err = list_threads(profile, dump);
-	err = err ?: make_groups(dump);
+	err = err ?: classify(profile, dump);
+	err = err ?: make_groups(profile, dump);
 	err = err ?: dump_graph(profile, dump);
 	err = err ?: order_groups(profile, dump);
 	err = err ?: dump_ranks(profile, dump);
@@ -448,6 +635,7 @@ void dump__free(struct dump *dump)
 	free(dump->threads);
 	free(dump->groups);
 	free(dump->group_threads);
+	free(dump->classes);
 	free(dump->verdict);
 	free(dump);
 }

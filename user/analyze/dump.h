@@ -30,10 +30,11 @@ struct dump_thread {
 	size_t waiters_count;	/* threads whose chain leads here */
 };
 
-/* Threads of one process that are alike: same stack, same state, same reason, same target. */
+/* Threads that are alike, of one process or of processes that do the same work: same stack, same
+ * state, same reason, same kind of target. */
 struct dump_group {
-	const struct profile_process *process;
-	const size_t *threads; /* indices, ascending tids; at least one */
+	const struct profile_process *process; /* of the first thread */
+	const size_t *threads;		       /* indices, ascending; at least one */
 	size_t threads_count;
 	uint64_t least_age_ns, most_age_ns; /* PROFILE_ABSENT: unknown */
 };
@@ -70,7 +71,10 @@ enum dump_answer {
 struct dump {
 	struct dump_thread *threads; /* by process as in the profile, then by tid */
 	size_t threads_count;
-	struct dump_group *groups; /* of a process one after the other; the most telling first */
+	/* By process: the first one in the profile that does the same work, as far as its command
+	 * line and its place among the processes tell. */
+	size_t *classes;
+	struct dump_group *groups; /* of a class one after the other; the most telling first */
 	size_t groups_count;
 	struct dump_deadlock *deadlocks;
 	size_t deadlocks_count;
@@ -93,12 +97,12 @@ bool dump_is_stopped(const struct profile_thread_state *state);
 /* Was it on a CPU for much of the dump? */
 bool dump_computes(const struct profile *profile, const struct profile_thread_state *state);
 
-/* Words for reports, with marked names (base/escape.h): "loader (4243)"; "waits for read from
- * pipe:[12]"; "for 12.3 s". */
+/* Words for reports, with marked names (base/escape.h): "loader (4243)"; "waits for pipe:[12]
+ * from python3 (pid 42)"; "for 12.3 s". */
 void dump_add_thread(struct text *text, const struct dump_thread *thread);
 void dump_add_what(struct text *text, const struct profile *profile,
 		   const struct dump_thread *thread);
-/* Nothing where that is not known. */
+/* Nothing where that is not known, or the thread has run meanwhile. */
 void dump_add_age(struct text *text, const struct profile_thread_state *state, uint64_t age_ns);
 /* The frame that a thread is said to be in: of the program's own Python, else of its native code,
  * else the innermost. NULL: none is known. */

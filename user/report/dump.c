@@ -2,17 +2,17 @@
 /*
  * A dump as text:
  *
- *     WAITS FOR read from pipe:[8123] from python3 (pid 4712), for 12.3 s: thread python3 (4711) in
+ *     WAITS FOR pipe:[8123] from python3 (pid 4712), for 12.3 s: thread python3 (4711) in
  *     step (train.py:41)
  *
  *     python3 train.py (pid 4711), 14 threads
  *
- *     python3 (4711) waits for read from pipe:[8123] from python3 (pid 4712), for 12.3 s
+ *     python3 (4711) waits for pipe:[8123] from python3 (pid 4712), for 12.3 s
  *         __read (libc.so.6)
  *         Connection._recv (connection.py:379)
  *         step (train.py:41)
  *
- *     12 threads wait for …: pt_autograd_0 (4713), …
+ *     Each of 12 threads waits for a lock or a condition, for 14.2 min: pt_autograd_0 (4713), …
  */
 #include "report/dump.h"
 
@@ -26,10 +26,13 @@
 #include <string.h>
 
 /* Of a brief report. */
-#define GROUPS_MAX  10 /* of a process */
+#define GROUPS_MAX  10 /* of processes that do the same work */
 #define FRAMES_MAX  20
 #define NATIVE_MAX  6 /* innermost, before the first Python frame; of a stack without Python */
 #define THREADS_MAX 4 /* named, of a group */
+#define PIDS_MAX    8 /* likewise, of processes that do the same work */
+
+#define COMMAND_COLUMNS 80
 
 struct layout {
 	struct document *document;
@@ -38,43 +41,84 @@ struct layout {
 	const struct report_options *options;
 };
 
+/* The command line without the program's folder. */
 static void add_command(struct text *text, const struct profile_process *process)
 {
 	struct text words = {0}, shortened = {0};
+	const char *command, *slash;
 
 	for (const char *p = process->cmdline; *p; p++)
 		text_add_bytes(&words, *p == PROFILE_ARGUMENT_END ? " " : p, 1);
-	utf8_cut(&shortened, words.length ? base_name(text_peek(&words)) : process->comm, 80);
+	command = words.length ? text_peek(&words) : process->comm;
+	slash = memrchr(command, '/', strcspn(command, " "));
+	utf8_cut(&shortened, slash ? slash + 1 : command, COMMAND_COLUMNS);
 	escape_name(text, text_peek(&shortened));
 	text_finish(&words, &text->failed);
 	text_finish(&shortened, &text->failed);
 }
 
-static void compose_process(struct layout *l, const struct profile_process *process)
+/* "pid 4711, rank 0 of 4" or, of several processes, "pids 4711, 4712 and 14 more". */
+static void add_pids(struct layout *l, struct text *text, size_t class, size_t count)
 {
+	size_t shown = 0, most = l->options->full ? SIZE_MAX : PIDS_MAX;
+
+	text_printf(text, " (pid%s ", plural(count));
+	for (size_t i = class; i < l->profile->processes_count && shown < most; i++)
+		if (l->dump->classes[i] == class)
+			text_printf(text, "%s%u", shown++ ? ", " : "",
+				    l->profile->processes[i].pid);
+	if (count > shown)
+		text_printf(text, " and %zu more", count - shown);
+	if (count == 1 && l->profile->processes[class].rank.world_size)
+		text_printf(text, ", rank %u of %u", l->profile->processes[class].rank.rank,
+			    l->profile->processes[class].rank.world_size);
+	text_add(text, ")");
+}
+
+/* The title of the processes that do the same work. */
+static void compose_class(struct layout *l, size_t class)
+{
+	const struct profile_process *first = &l->profile->processes[class];
+	size_t count = 0, threads = 0;
 	struct text text = {0};
 
-	add_command(&text, process);
-	text_printf(&text, " (pid %u), ", process->pid);
-	if (process->rank.world_size)
-		text_printf(&text, "rank %u of %u, ", process->rank.rank, process->rank.world_size);
-	text_printf(&text, "%zu thread%s", process->states_count, plural(process->states_count));
-	if (process->python_why && process->python_why[0]) {
+	for (size_t i = class; i < l->profile->processes_count; i++) {
+		if (l->dump->classes[i] != class)
+			continue;
+		count++;
+		threads += l->profile->processes[i].states_count;
+	}
+	if (count > 1)
+		text_printf(&text, "%zu processes: ", count);
+	add_command(&text, first);
+	add_pids(l, &text, class, count);
+	text_printf(&text, ", %zu thread%s", threads, plural(threads));
+	if (first->python_why && first->python_why[0]) {
 		text_add(&text, "; no Python frames: ");
-		escape_name(&text, process->python_why);
+		escape_name(&text, first->python_why);
 	}
 	document_add(l->document, BLOCK_HEADING, &text);
 }
 
-/* A stack without the native frames between those of Python, and without most of a long native
- * one. */
+/* The interpreter's own frames say nothing beside the Python frames that they run. */
+static bool is_interpreter(const struct profile_frame *frame)
+{
+	return begins_with(frame->module_base, "python") ||
+	       begins_with(frame->module_base, "libpython");
+}
+
+/* Of a brief report: Python frames, and the innermost native ones; of a stack with Python only
+ * those that have a name and are not the interpreter's. */
 static bool is_shown(const struct layout *l, const struct profile_stack *stack, size_t i,
 		     size_t first_python)
 {
-	if (l->options->full)
+	const struct profile_frame *frame = stack->frames[i];
+	bool has_python = first_python < stack->frames_count;
+
+	if (l->options->full || frame->language == PERFX_LANGUAGE_PYTHON)
 		return true;
-	return stack->frames[i]->language == PERFX_LANGUAGE_PYTHON ||
-	       (i < NATIVE_MAX && i < first_python);
+	return i < NATIVE_MAX && i < first_python &&
+	       !(has_python && (is_interpreter(frame) || !frame->function[0]));
 }
 
 static void compose_stack(struct layout *l, const struct profile_stack *stack)
@@ -104,8 +148,8 @@ static void compose_stack(struct layout *l, const struct profile_stack *stack)
 	}
 	if (left)
 		text_printf(&text, "    … %zu more frame%s with --full\n", left, plural(left));
-	if (!stack->frames_count)
-		text_add(&text, "    (no stack)\n");
+	if (stack->flags & PERFX_STACK_GUESSED)
+		text_add(&text, "    (partly guessed: code without unwind tables)\n");
 	document_add_plot(l->document, &text, &(struct text){0});
 }
 
@@ -124,14 +168,27 @@ static void add_threads(struct layout *l, struct text *text, const struct dump_g
 static void add_age(struct text *text, const struct dump_group *group,
 		    const struct profile_thread_state *state)
 {
+	char least[UNITS_MAX], most[UNITS_MAX];
 	struct text age = {0};
 
 	dump_add_age(&age, state, group->most_age_ns);
-	if (age.length)
-		text_printf(text, ", %s", text_peek(&age));
-	if (age.length && group->least_age_ns != group->most_age_ns)
-		text_printf(text, " (the last one %s)", as_ns(group->least_age_ns));
+	if (!age.length)
+		return;
+	text_printf(text, ", %s", text_peek(&age));
+	format_ns(least, group->least_age_ns);
+	format_ns(most, group->most_age_ns);
+	if (strcmp(least, most) != 0)
+		text_printf(text, " (the last one %s)", least);
 	text_finish(&age, &text->failed);
+}
+
+static bool targets_differ(const struct layout *l, const struct dump_group *group)
+{
+	for (size_t i = 1; i < group->threads_count; i++)
+		if (strcmp(l->dump->threads[group->threads[0]].state->target.text,
+			   l->dump->threads[group->threads[i]].state->target.text) != 0)
+			return true;
+	return false;
 }
 
 static void compose_group(struct layout *l, const struct dump_group *group)
@@ -140,12 +197,14 @@ static void compose_group(struct layout *l, const struct dump_group *group)
 	struct text text = {0};
 
 	if (group->threads_count > 1) {
-		text_printf(&text, "%zu threads, each: ", group->threads_count);
+		text_printf(&text, "Each of %zu threads ", group->threads_count);
 	} else {
 		dump_add_thread(&text, first);
 		text_add(&text, " ");
 	}
 	dump_add_what(&text, l->profile, first);
+	if (targets_differ(l, group))
+		text_add(&text, " and the like");
 	add_age(&text, group, first->state);
 	if (group->threads_count > 1) {
 		text_add(&text, ": ");
@@ -156,39 +215,25 @@ static void compose_group(struct layout *l, const struct dump_group *group)
 		compose_stack(l, first->state->stack);
 }
 
-static void compose_deadlock(struct layout *l, const struct dump_deadlock *deadlock)
-{
-	struct text text = {0};
-
-	for (size_t i = 0; i < deadlock->threads_count; i++) {
-		const struct dump_thread *thread = &l->dump->threads[deadlock->threads[i]];
-
-		dump_add_thread(&text, thread);
-		text_add(&text, " ");
-		dump_add_what(&text, l->profile, thread);
-		location_after(&text, " in ", dump_place(thread->state));
-		document_add(l->document, BLOCK_PARAGRAPH, &text);
-	}
-}
-
 static void compose_groups(struct layout *l)
 {
-	const struct profile_process *process = NULL;
-	size_t shown = 0, left = 0;
+	size_t class = SIZE_MAX, shown = 0, left = 0;
 
 	for (size_t i = 0; i <= l->dump->groups_count; i++) {
 		const struct dump_group *group =
 			i < l->dump->groups_count ? &l->dump->groups[i] : NULL;
+		size_t next =
+			group ? l->dump->classes[group->process - l->profile->processes] : SIZE_MAX;
 
-		if (!group || group->process != process) {
+		if (next != class) {
 			if (left)
 				document_printf(l->document, BLOCK_NOTE,
 						"%zu more group%s of threads with --full.", left,
 						plural(left));
 			shown = left = 0;
-			process = group ? group->process : NULL;
-			if (process)
-				compose_process(l, process);
+			class = next;
+			if (group)
+				compose_class(l, class);
 		}
 		if (group && (l->options->full || shown++ < GROUPS_MAX))
 			compose_group(l, group);
@@ -203,8 +248,6 @@ static int compose(struct document *document, const struct profile *profile,
 	struct layout l = {document, profile, dump, options};
 
 	document_say(document, BLOCK_VERDICT, dump->verdict);
-	for (size_t i = 0; i < dump->deadlocks_count; i++)
-		compose_deadlock(&l, &dump->deadlocks[i]);
 	compose_groups(&l);
 	if (profile->losses[PERFX_LOSS_SAMPLE_DROPS])
 		document_printf(document, BLOCK_WARNING,
