@@ -405,6 +405,8 @@ static __always_inline void find_target(struct task_struct *task, struct perfx_t
 		state->device = wait.device;
 		state->mode = wait.mode;
 	}
+	if (wait.reason == PERFX_WAIT_STOPPED)
+		state->object = task->jobctl & JOBCTL_STOP_SIGMASK;
 	read_call(&call, task);
 	if (call.number < 0)
 		return;

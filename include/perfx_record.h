@@ -855,6 +855,7 @@ struct perfx_time_slice {
 #define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or ended before probes were attached */
 #define PERFX_END_TARGET_EXITED 0x2
 #define PERFX_END_INTERRUPTED	0x4 /* first Ctrl-C */
+#define PERFX_END_DUMP		0x8 /* perfx-trace dump: it ended when all threads were seen */
 
 /* CPU time that tracing took from the traced processes outside probes. */
 struct perfx_background {

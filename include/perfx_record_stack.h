@@ -218,7 +218,7 @@ struct perfx_thread_state {
 	__u8 reason;	    /* enum perfx_wait_reason */
 	__u16 syscall;	    /* in which it is; NO_SYSCALL: none */
 	__s32 fd;	    /* the descriptor that it waits for; -1: none */
-	__u64 object;	    /* as in struct perfx_blocked */
+	__u64 object;	    /* as in struct perfx_blocked; STOPPED: the signal that did so last */
 	__u64 inode;	    /* of `object`, if it is a file; 0: unknown */
 	__u32 device, mode; /* its file system as the kernel's dev_t; its type and permissions */
 	__u64 arguments[PERFX_STATE_ARGUMENTS]; /* of the system call */

@@ -164,6 +164,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	int exit_state;
 	int exit_code;
+	unsigned long jobctl;
 	unsigned in_iowait : 1;
 	unsigned frozen : 1;
 	int tgid;

@@ -75,6 +75,9 @@ int aggregate__continue(struct aggregate *aggregate, struct aggregate *before, u
 /* Adds to a loss that the reader itself counted (undecoded records, truncated bytes). */
 void aggregate__lose(struct aggregate *aggregate, enum perfx_loss_kind loss, uint64_t count);
 
+/* Is it a capture of perfx-trace dump? Known at its end. */
+bool aggregate__is_dump(const struct aggregate *aggregate);
+
 /* Computes what needs everything (sorting, percentages). The profile is owned by aggregate and
  * valid until the next call. NULL with errno ENOMEM. May be called in mid-stream (live view). */
 const struct profile *aggregate__finish(struct aggregate *aggregate);

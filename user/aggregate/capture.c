@@ -275,6 +275,11 @@ static int handle_end(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
+bool aggregate__is_dump(const struct aggregate *a)
+{
+	return a->captures->has_end && a->captures->end.flags & PERFX_END_DUMP;
+}
+
 static int handle_time_slice(struct aggregate *a, const struct event *event)
 {
 	a->captures->time_slice = event->time_slice;

@@ -39,7 +39,8 @@ struct profile_thread_state {
 	int32_t fd;	/* the descriptor that it waits for; -1: none */
 	uint64_t inode; /* of its file, as in struct perfx_thread_state */
 	uint32_t device, mode;
-	uint64_t object; /* as in struct perfx_blocked: the address of a futex, a file's key */
+	/* as in struct perfx_blocked: the address of a futex, a file's key; STOPPED: a signal */
+	uint64_t object;
 	/* GIL: the thread that holds it. The owner of another lock is target.tid. 0: unknown */
 	uint32_t holder_tid;
 	/*

@@ -10,6 +10,7 @@
 #include "base/units.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,8 +266,17 @@ static void add_stopped(struct text *text, const struct profile_thread_state *st
 			    state->tracer_pid);
 	else if (state->flags & PERFX_THREAD_STATE_FROZEN)
 		text_add(text, "is frozen: its cgroup's freezer is on");
+	else if (state->object == SIGTTIN || state->object == SIGTTOU)
+		text_printf(text,
+			    "is stopped: it %s the terminal from the background (SIGTT%s): fg lets "
+			    "it go on",
+			    state->object == SIGTTIN ? "reads from" : "writes to",
+			    state->object == SIGTTIN ? "IN" : "OU");
 	else
-		text_add(text, "is stopped by a signal (SIGSTOP): kill -CONT lets it go on");
+		text_printf(text, "is stopped by a signal%s: kill -CONT lets it go on",
+			    state->object == SIGSTOP   ? " (SIGSTOP)"
+			    : state->object == SIGTSTP ? " (SIGTSTP, Ctrl-Z)"
+						       : "");
 }
 
 /* Without a known target. */
@@ -288,9 +298,9 @@ static void add_reason(struct text *text, const struct profile_thread_state *sta
 	if (words[state->reason])
 		text_add(text, words[state->reason]);
 	else if (state->syscall != PERFX_NO_SYSCALL && syscall_name(state->syscall))
-		text_add(text, syscall_name(state->syscall));
+		text_printf(text, "the end of %s()", syscall_name(state->syscall));
 	else if (state->syscall != PERFX_NO_SYSCALL)
-		text_printf(text, "system call %u", state->syscall);
+		text_printf(text, "the end of system call %u", state->syscall);
 	else
 		text_add(text, "the kernel");
 }
@@ -372,13 +382,26 @@ const struct profile_frame *dump_place(const struct profile_thread_state *state)
 	return own ?: stack->frames[0];
 }
 
+static bool has_ended(const struct profile_thread_state *state)
+{
+	return state->state == 'Z' || state->state == 'X';
+}
+
+/* A main thread may end before the others (pthread_exit). */
+static bool leader_has_ended(const struct dump_thread *thread)
+{
+	return has_ended(&thread->process->states[0]) &&
+	       thread->process->states[0].tid == thread->process->pid;
+}
+
 /* The process whose threads say most: one that is no launcher waiting for its children. */
 static const struct dump_thread *main_thread(const struct dump *dump)
 {
 	const struct dump_thread *found = NULL;
 
 	FOR_EACH (thread, dump->threads) {
-		if (thread->state->tid != thread->process->pid)
+		if (has_ended(thread->state) ||
+		    (thread->state->tid != thread->process->pid && !leader_has_ended(thread)))
 			continue;
 		if (thread->state->reason != PERFX_WAIT_WAIT)
 			return thread;

@@ -216,6 +216,12 @@ struct capture_source source_of(const struct options *options);
 /* Says why replay_capture() failed, and returns the exit code for it. */
 int replay_say_error(const struct options *options, int err);
 
+struct dump_writer;
+
+/* Analyzes a dump and writes it. EXIT_OK or EXIT_FAILED. */
+int dump_write(const struct dump_writer *writer, struct aggregate *aggregate,
+	       const struct options *options);
+
 struct report_target {
 	const struct report_writer *writer;
 	const char *path;  /* NULL: stdout */

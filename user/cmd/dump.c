@@ -9,6 +9,7 @@
 #include "session/recorder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 /* Samples of threads on a CPU, each second: a dump takes a twentieth of it. */
@@ -16,8 +17,8 @@
 /* Whatever holds it up, a dump ends by then. */
 #define LONGEST_NS 5000000000u
 
-static int write_dump(const struct dump_writer *writer, struct aggregate *aggregate,
-		      const struct options *options)
+int dump_write(const struct dump_writer *writer, struct aggregate *aggregate,
+	       const struct options *options)
 {
 	struct report_options look = {.full = options->full, .full_cmdline = options->full_cmdline};
 	const struct profile *profile = aggregate__finish(aggregate);
@@ -77,12 +78,39 @@ static int record(const struct options *options, const struct features *features
 	return code;
 }
 
+/* --capture. */
+static int open_capture(struct pipeline *pipeline, struct output *output, const char *path)
+{
+	int err = path ? output_open(output, path, OUTPUT_WHOLE) : 0;
+	int fd = path && !err ? fcntl(output->fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+	if (fd >= 0)
+		pipeline->capture = capture_writer__new(fd);
+	if (!path || pipeline->capture)
+		return EXIT_OK;
+	return output_result(path, err ? err : -errno);
+}
+
+static int close_capture(struct pipeline *pipeline, struct output *output, const char *path,
+			 bool recorded)
+{
+	int err = pipeline->capture ? capture_writer__free(pipeline->capture) : 0;
+
+	err = pipeline->err ?: err;
+	if (!recorded || err)
+		output_discard(output);
+	else if (path)
+		err = output_close(output);
+	return recorded ? output_result(path, err) : EXIT_OK;
+}
+
 int cmd_dump(const struct options *options)
 {
 	const struct dump_writer *writer = output_format(&dump_formats, "dump", options);
+	struct output capture = {.fd = -1};
 	struct pipeline pipeline = {0};
 	struct features features = {0};
-	int code;
+	int code, written;
 
 	if (!writer)
 		return EXIT_USAGE;
@@ -92,12 +120,15 @@ int cmd_dump(const struct options *options)
 			"other tasks");
 		code = EXIT_FAILED;
 	}
+	code = code ?: open_capture(&pipeline, &capture, options->keep);
 	if (!code) {
 		pipeline.aggregate = aggregate__new();
 		code = pipeline.aggregate ? record(options, &features, &pipeline) : EXIT_FAILED;
+		written = close_capture(&pipeline, &capture, options->keep, !code);
+		code = code ?: written;
 	}
 	if (!code)
-		code = write_dump(writer, pipeline.aggregate, options);
+		code = dump_write(writer, pipeline.aggregate, options);
 	aggregate__free(pipeline.aggregate);
 	features_end(&features);
 	return code;

@@ -252,6 +252,8 @@ const char *options_capture(const struct options *options)
 
 	if (options->verb == VERB_RECORD)
 		return options->output;
+	if (options->verb == VERB_DUMP)
+		return options->keep;
 	if (options->verb != VERB_TRACE && options->verb != VERB_RUN)
 		return NULL;
 	return !options->format && dot && !strcmp(dot, ".perfx") ? options->output : options->keep;

@@ -7,6 +7,7 @@
 #include "base/message.h"
 #include "cmd/cmd.h"
 #include "elf/pattern.h"
+#include "report/dump.h"
 #include "report/table/table.h"
 
 #include <errno.h>
@@ -348,6 +349,10 @@ int cmd_report(const struct options *options)
 	err = pipeline.aggregate ? replay_capture(options, &pipeline, true) : -ENOMEM;
 	if (err) {
 		code = replay_say_error(options, err);
+	} else if (aggregate__is_dump(pipeline.aggregate)) {
+		const struct dump_writer *writer = output_format(&dump_formats, "report", options);
+
+		code = writer ? dump_write(writer, pipeline.aggregate, options) : EXIT_USAGE;
 	} else {
 		code = report_target_open(&target, options)
 			       ?: report_target_write(&target, pipeline.aggregate, options);

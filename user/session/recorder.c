@@ -539,6 +539,7 @@ static int trace(struct recorder *recorder)
 		!recorder->all_gone && followed->main_ended && (followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;
 	ending.interrupted = interrupt_asked();
+	ending.dump = recording->options->dump;
 	ending.maps_read_count = followed->maps_read_count;
 	ending.untraced_read_count = followed->untraced_read_count;
 	emit_host_peaks(recorder); /* for files that were mapped since the start */

@@ -89,7 +89,7 @@ struct recording {
 struct ending {
 	uint64_t end_ns;
 	uint64_t spans_count; /* count of records read from the rings */
-	bool killed, exited, interrupted;
+	bool killed, exited, interrupted, dump;
 	bool goes_on; /* the number of running calls is unknown then */
 	uint64_t maps_read_count, untraced_read_count; /* as in struct perfx_end */
 	uint64_t recording_cpu_ns;		       /* as in struct perfx_end */

@@ -199,7 +199,8 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 				   .end_boot_ns = clock_monotonic_to_boot(ending->end_ns),
 				   .flags = (ending->killed ? PERFX_END_TARGET_KILLED : 0) |
 					    (ending->exited ? PERFX_END_TARGET_EXITED : 0) |
-					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0),
+					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0) |
+					    (ending->dump ? PERFX_END_DUMP : 0),
 				   .maps_read_count = ending->maps_read_count,
 				   .recording_cpu_ns = ending->recording_cpu_ns,
 				   .untraced_read_count = ending->untraced_read_count};
