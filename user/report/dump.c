@@ -138,7 +138,8 @@ static void compose_stack(struct layout *l, const struct profile_stack *stack)
 			continue;
 		}
 		shown++;
-		location_frame(&name, stack->frames[i], LOCATION_BRIEF);
+		location_frame(&name, stack->frames[i],
+			       l->options->full ? LOCATION_FULL : LOCATION_BRIEF);
 		utf8_shorten(&shortened, text_peek(&name), width);
 		text_add(&text, "    ");
 		escape_display(&text, text_peek(&shortened));
