@@ -591,7 +591,8 @@ int dump_verdict(const struct profile *profile, struct dump *dump)
 	struct text text = {0};
 
 	if (!thread) {
-		text_add(&text, "NOTHING: no thread was seen");
+		text_add(&text, "NOTHING: no thread was seen; -a looks for processes that map an "
+				"ML library");
 	} else if (dump->deadlocks_count) {
 		dump->answer = DUMP_ANSWER_DEADLOCK;
 		add_deadlock(&text, profile, dump);

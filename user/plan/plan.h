@@ -77,7 +77,7 @@ struct plan_options {
 	bool no_cuda;
 	bool nvtx_injected;    /* NVTX 3 goes to our library: its own functions are not probed */
 	bool python_functions; /* are recorded as ranges */
-	bool files_only;       /* which files are mapped, and no function of theirs */
+	bool files_only;       /* finds ML libraries, and no functions */
 	bool wait;	       /* --wait: the program's marks that start and stop it are read */
 	/* The folder where findings of big files are kept (image__keep_facts); borrowed. NULL: they
 	 * are not. */
@@ -261,7 +261,7 @@ void plan__free(struct plan *plan);
 
 /*
  * Reads which files a process maps, and plans the new ones. Returns how many of its modules have
- * functions, in *modules their indices (malloc'd), or -errno:
+ * functions, or with files_only are ML libraries, in *modules their indices (malloc'd), or -errno:
  *   -ESRCH, -EACCES  the process;  -E2BIG  more functions than functions_max
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);

@@ -255,7 +255,9 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 			err = plan_module(plan, task, &refs[i]);
 			index = find_module(plan, &refs[i]);
 		}
-		if (!err && index >= 0 && plan->modules[index].functions_count)
+		if (!err && index >= 0 &&
+		    (plan->modules[index].functions_count ||
+		     (plan->options.files_only && plan->modules[index].is_ml)))
 			(*modules)[n++] = (size_t)index;
 	}
 	free(refs);

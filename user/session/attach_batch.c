@@ -89,6 +89,8 @@ ssize_t attach_batch_scan(struct follow *follow, struct attach_batch *batch,
 	for (ssize_t i = 0; i < count; i++) {
 		size_t module = job.modules[i];
 
+		if (!plan->modules[module].functions_count)
+			continue;
 		if (!follow_was_attached(follow, module, job.born, task->since_ns) &&
 		    (!plan->modules[module].successor || process_holds(task->pid, plan, module)))
 			job.modules[job.modules_count++] = module;
