@@ -7,6 +7,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "base/syscalls.h"
+#include "base/text.h"
 #include "base/units.h"
 
 #include <errno.h>
@@ -86,21 +87,60 @@ static int classify(const struct profile *profile, struct dump *dump)
 	return 0;
 }
 
+static bool is_interpreter(const struct profile_frame *frame)
+{
+	return begins_with(frame->module_base, "python") ||
+	       begins_with(frame->module_base, "libpython");
+}
+
+size_t dump_first_python(const struct profile_stack *stack)
+{
+	size_t i = 0;
+
+	while (i < stack->frames_count && stack->frames[i]->language != PERFX_LANGUAGE_PYTHON)
+		i++;
+	return i;
+}
+
+bool dump_frame_tells(const struct profile_stack *stack, size_t i, size_t first_python)
+{
+	const struct profile_frame *frame = stack->frames[i];
+
+	return first_python == stack->frames_count || frame->language == PERFX_LANGUAGE_PYTHON ||
+	       (i < first_python && frame->function[0] && !is_interpreter(frame));
+}
+
+static int compare_frames(const struct profile_frame *a, const struct profile_frame *b)
+{
+	if (a == b)
+		return 0;
+	return ASCENDING(a->line, b->line) ?: ASCENDING(a->offset, b->offset)
+	       ?: strcmp(a->function, b->function)
+	       ?: strcmp(a->module, b->module) ?: strcmp(a->file, b->file);
+}
+
+/* By the frames that tell: calls inside the interpreter change when it has compiled a function. */
 static int compare_stacks(const struct profile_stack *a, const struct profile_stack *b)
 {
-	int order = a == b     ? 0
-		    : !a || !b ? ASCENDING(a, b)
-			       : ASCENDING(a->frames_count, b->frames_count);
+	size_t python_of_a, python_of_b;
 
-	for (size_t i = 0; !order && a != b && i < a->frames_count; i++) {
-		const struct profile_frame *x = a->frames[i], *y = b->frames[i];
+	if (a == b || !a || !b)
+		return ASCENDING(a, b);
+	python_of_a = dump_first_python(a);
+	python_of_b = dump_first_python(b);
+	for (size_t i = 0, k = 0;; i++, k++) {
+		int order;
 
-		order = x == y ? 0
-			       : ASCENDING(x->line, y->line) ?: ASCENDING(x->offset, y->offset)
-					 ?: strcmp(x->function, y->function)
-					 ?: strcmp(x->module, y->module) ?: strcmp(x->file, y->file);
+		while (i < a->frames_count && !dump_frame_tells(a, i, python_of_a))
+			i++;
+		while (k < b->frames_count && !dump_frame_tells(b, k, python_of_b))
+			k++;
+		if (i == a->frames_count || k == b->frames_count)
+			return ASCENDING(i < a->frames_count, k < b->frames_count);
+		order = compare_frames(a->frames[i], b->frames[k]);
+		if (order)
+			return order;
 	}
-	return order;
 }
 
 /* A pipe, or a lock without an owner, is another one for each thread of a pool. */

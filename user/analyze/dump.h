@@ -104,6 +104,11 @@ void dump_add_what(struct text *text, const struct profile *profile,
 		   const struct dump_thread *thread);
 /* Nothing where that is not known, or the thread has run meanwhile. */
 void dump_add_age(struct text *text, const struct profile_thread_state *state, uint64_t age_ns);
+/* frames_count: there is none. */
+size_t dump_first_python(const struct profile_stack *stack);
+/* Does a frame tell anything beside the others of its stack? In a stack with Python the
+ * interpreter's own frames do not, nor do native ones between Python frames. */
+bool dump_frame_tells(const struct profile_stack *stack, size_t i, size_t first_python);
 /* The frame that a thread is said to be in: of the program's own Python, else of its native code,
  * else the innermost. NULL: none is known. */
 const struct profile_frame *dump_place(const struct profile_thread_state *state);

@@ -28,11 +28,13 @@
 /* Of a brief report. */
 #define GROUPS_MAX  10 /* of processes that do the same work */
 #define FRAMES_MAX  20
-#define NATIVE_MAX  6 /* innermost, before the first Python frame; of a stack without Python */
+#define NATIVE_MAX  6 /* innermost ones */
 #define THREADS_MAX 4 /* named, of a group */
 #define PIDS_MAX    8 /* likewise, of processes that do the same work */
 
 #define COMMAND_COLUMNS 80
+/* Times of a group that differ by less are said once. */
+#define ALIKE_AGES 0.9
 
 struct layout {
 	struct document *document;
@@ -57,6 +59,12 @@ static void add_command(struct text *text, const struct profile_process *process
 	text_finish(&shortened, &text->failed);
 }
 
+/* One that ended before its threads were seen has none. */
+static bool is_in_class(const struct layout *l, size_t process, size_t class)
+{
+	return l->dump->classes[process] == class && l->profile->processes[process].states_count;
+}
+
 /* "pid 4711, rank 0 of 4" or, of several processes, "pids 4711, 4712 and 14 more". */
 static void add_pids(struct layout *l, struct text *text, size_t class, size_t count)
 {
@@ -64,7 +72,7 @@ static void add_pids(struct layout *l, struct text *text, size_t class, size_t c
 
 	text_printf(text, " (pid%s ", plural(count));
 	for (size_t i = class; i < l->profile->processes_count && shown < most; i++)
-		if (l->dump->classes[i] == class)
+		if (is_in_class(l, i, class))
 			text_printf(text, "%s%u", shown++ ? ", " : "",
 				    l->profile->processes[i].pid);
 	if (count > shown)
@@ -83,7 +91,7 @@ static void compose_class(struct layout *l, size_t class)
 	struct text text = {0};
 
 	for (size_t i = class; i < l->profile->processes_count; i++) {
-		if (l->dump->classes[i] != class)
+		if (!is_in_class(l, i, class))
 			continue;
 		count++;
 		threads += l->profile->processes[i].states_count;
@@ -100,40 +108,19 @@ static void compose_class(struct layout *l, size_t class)
 	document_add(l->document, BLOCK_HEADING, &text);
 }
 
-/* The interpreter's own frames say nothing beside the Python frames that they run. */
-static bool is_interpreter(const struct profile_frame *frame)
-{
-	return begins_with(frame->module_base, "python") ||
-	       begins_with(frame->module_base, "libpython");
-}
-
-/* Of a brief report: Python frames, and the innermost native ones; of a stack with Python only
- * those that have a name and are not the interpreter's. */
-static bool is_shown(const struct layout *l, const struct profile_stack *stack, size_t i,
-		     size_t first_python)
-{
-	const struct profile_frame *frame = stack->frames[i];
-	bool has_python = first_python < stack->frames_count;
-
-	if (l->options->full || frame->language == PERFX_LANGUAGE_PYTHON)
-		return true;
-	return i < NATIVE_MAX && i < first_python &&
-	       !(has_python && (is_interpreter(frame) || !frame->function[0]));
-}
-
 static void compose_stack(struct layout *l, const struct profile_stack *stack)
 {
 	unsigned width = l->options->width > 8 ? l->options->width - 4 : UINT_MAX;
-	size_t python = 0, shown = 0, left = 0;
+	size_t python = dump_first_python(stack), shown = 0, left = 0;
 	struct text text = {0};
 
-	while (python < stack->frames_count &&
-	       stack->frames[python]->language != PERFX_LANGUAGE_PYTHON)
-		python++;
 	for (size_t i = 0; i < stack->frames_count; i++) {
 		struct text name = {0}, shortened = {0};
+		bool is_native = stack->frames[i]->language != PERFX_LANGUAGE_PYTHON;
 
-		if (!is_shown(l, stack, i, python) || (!l->options->full && shown == FRAMES_MAX)) {
+		if (!l->options->full &&
+		    (!dump_frame_tells(stack, i, python) || shown == FRAMES_MAX ||
+		     (is_native && shown == NATIVE_MAX))) {
 			left++;
 			continue;
 		}
@@ -169,17 +156,14 @@ static void add_threads(struct layout *l, struct text *text, const struct dump_g
 static void add_age(struct text *text, const struct dump_group *group,
 		    const struct profile_thread_state *state)
 {
-	char least[UNITS_MAX], most[UNITS_MAX];
 	struct text age = {0};
 
 	dump_add_age(&age, state, group->most_age_ns);
 	if (!age.length)
 		return;
 	text_printf(text, ", %s", text_peek(&age));
-	format_ns(least, group->least_age_ns);
-	format_ns(most, group->most_age_ns);
-	if (strcmp(least, most) != 0)
-		text_printf(text, " (the last one %s)", least);
+	if ((double)group->least_age_ns < ALIKE_AGES * (double)group->most_age_ns)
+		text_printf(text, " (the last one %s)", as_ns(group->least_age_ns));
 	text_finish(&age, &text->failed);
 }
 

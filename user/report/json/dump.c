@@ -99,6 +99,8 @@ static void put_processes(struct json_output *o, const struct profile *profile,
 	FOR_EACH (process, profile->processes) {
 		bool ranked = process->rank.world_size > 0;
 
+		if (!process->states_count)
+			continue;
 		json_open(o, NULL, '{');
 		json_put_members(
 			o, json_object_of({"pid", json_of_integer(process->pid)},
