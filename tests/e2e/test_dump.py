@@ -164,6 +164,20 @@ def test_a_main_thread_that_has_ended(started):
     assert report["verdict"].startswith("WAITS FOR the end of a sleep")
 
 
+def test_watch(started, script, tmp_path):
+    """Until a thread is at another place, or for so long."""
+    _, (_, pid, _) = start(started, sys.executable, script, 1)
+    report = dump("-p", pid, "--watch", "1s")
+    assert report["taken"]["watched_ns"] >= 1e9 and not any("moved_from" in t for t in threads(report).values())
+    moves = tmp_path / "moves.py"
+    moves.write_text("import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(0.3)\n    time.sleep(0.4)\n")
+    process, _ = start(started, sys.executable, moves)
+    report = dump("-p", process.pid, "--watch", "20s")
+    main = threads(report)[process.pid]
+    assert report["taken"]["watched_ns"] < 20e9
+    assert {main["moved_from"]["line"], lines(main, "moves.py")[0][1]} == {4, 5}
+
+
 def test_what_cannot_be_dumped(started):
     process, _ = start(started, sys.executable, "-c", "print('ready', flush=True); input()")
     process.kill()

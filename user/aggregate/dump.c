@@ -7,6 +7,8 @@
 
 struct state_seen {
 	struct perfx_thread_state record; /* the last; size 0: its target alone is known */
+	uint64_t first_ns;		  /* of the first that had a stack, and its stack */
+	uint32_t first_stack;
 	const char *comm;
 	struct perfx_wait_target target;
 	const char *text;
@@ -41,6 +43,11 @@ static int handle_thread_state(struct aggregate *a, const struct event *event)
 	if (!seen)
 		return rejected(a);
 	saw_time(a, event->thread_state.time_ns);
+	if (!seen->first_stack && event->thread_state.stack &&
+	    !(event->thread_state.flags & PERFX_THREAD_STATE_UNFINISHED)) {
+		seen->first_ns = event->thread_state.time_ns;
+		seen->first_stack = event->thread_state.stack;
+	}
 	seen->record = event->thread_state;
 	seen->comm = intern(a, event->strings[0]);
 	return seen->comm ? 0 : -ENOMEM;
@@ -104,6 +111,8 @@ static void add_state(struct finish_ctx *ctx, struct profile_process *process,
 		.age_ns = record->since_ns ? sub_capped(record->time_ns, record->since_ns)
 					   : PROFILE_ABSENT,
 		.time_ns = record->time_ns,
+		.first_ns = seen->first_ns ?: record->time_ns,
+		.first_stack = stack_of(ctx, record->process, seen->first_stack),
 		.stack = stack_of(ctx, record->process, record->stack),
 		.target = target_of(seen),
 	};

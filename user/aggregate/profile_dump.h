@@ -53,6 +53,9 @@ struct profile_thread_state {
 	uint32_t tracer_pid; /* of the process that traces it (ptrace); 0: none */
 	/* Of a thread that ran: where it was sampled most often. NULL: unknown. */
 	const struct profile_stack *stack;
+	/* Where it waited when it was seen first (--watch); NULL: unknown. */
+	const struct profile_stack *first_stack;
+	uint64_t first_ns;	/* when; time_ns: it was seen once */
 	uint64_t samples_count; /* on a CPU, during the dump */
 	struct profile_wait_target target;
 };

@@ -32,6 +32,14 @@ bool dump_computes(const struct profile *profile, const struct profile_thread_st
 			      (double)sampled_ns >= COMPUTES_SHARE * (double)profile->duration_ns);
 }
 
+bool dump_has_moved(const struct profile_thread_state *state)
+{
+	return state->stack && state->first_stack && state->stack != state->first_stack;
+}
+
+/* Rounds of one dump are not as far apart. */
+#define WATCHED_NS_MIN 500000000u
+
 static int list_threads(const struct profile *profile, struct dump *dump)
 {
 	size_t count = 0;
@@ -42,12 +50,17 @@ static int list_threads(const struct profile *profile, struct dump *dump)
 	if (!dump->threads)
 		return -ENOMEM;
 	FOR_EACH (process, profile->processes)
-		FOR_EACH (state, process->states)
+		FOR_EACH (state, process->states) {
 			dump->threads[dump->threads_count++] =
 				(struct dump_thread){.process = process,
 						     .state = state,
 						     .group = DUMP_NONE,
 						     .waits_for = DUMP_NONE};
+			dump->watched_ns =
+				max_u64(dump->watched_ns, state->time_ns - state->first_ns);
+		}
+	if (dump->watched_ns < WATCHED_NS_MIN)
+		dump->watched_ns = 0;
 	return 0;
 }
 
@@ -408,9 +421,8 @@ void dump_add_age(struct text *text, const struct profile_thread_state *state, u
 		    as_ns(age_ns));
 }
 
-const struct profile_frame *dump_place(const struct profile_thread_state *state)
+const struct profile_frame *dump_place(const struct profile_stack *stack)
 {
-	const struct profile_stack *stack = state->stack;
 	const struct profile_frame *own = NULL;
 
 	if (!stack || !stack->frames_count)
@@ -487,7 +499,7 @@ static void add_whom(struct text *text, const struct dump_thread *thread)
 		escape_name(text, thread->process->comm);
 		text_printf(text, " (pid %u)", thread->process->pid);
 	}
-	location_after(text, " in ", dump_place(thread->state));
+	location_after(text, " in ", dump_place(thread->state->stack));
 }
 
 static void add_age_after(struct text *text, const struct profile_thread_state *state)

@@ -82,6 +82,7 @@ struct dump {
 	size_t ranks_count;
 	size_t culprit; /* the thread at the end of the chain that most threads lead to; DUMP_NONE
 			 */
+	uint64_t watched_ns; /* from the first dump to the last (--watch); 0: there was one */
 	enum dump_answer answer;
 	char *verdict; /* one line, that a writer can quote: the first line of each report */
 
@@ -94,6 +95,8 @@ void dump__free(struct dump *dump);
 
 /* Is it stopped by a signal, a debugger or a freezer? */
 bool dump_is_stopped(const struct profile_thread_state *state);
+/* Has it come to another place since the first dump? */
+bool dump_has_moved(const struct profile_thread_state *state);
 /* Was it on a CPU for much of the dump? */
 bool dump_computes(const struct profile *profile, const struct profile_thread_state *state);
 
@@ -111,7 +114,7 @@ size_t dump_first_python(const struct profile_stack *stack);
 bool dump_frame_tells(const struct profile_stack *stack, size_t i, size_t first_python);
 /* The frame that a thread is said to be in: of the program's own Python, else of its native code,
  * else the innermost. NULL: none is known. */
-const struct profile_frame *dump_place(const struct profile_thread_state *state);
+const struct profile_frame *dump_place(const struct profile_stack *stack);
 
 /* The steps of dump__new(), in this order: wait_graph.c has the first two, dump.c the last. 0 or
  * -ENOMEM. */

@@ -101,7 +101,7 @@ static void find_call(const struct dump *dump, const struct profile_process *pro
 	call = call ?: gpu_wait_in(dump->threads[found->thread].state->stack);
 	found->in_collective = call;
 	found->library = call ? found->library : NULL;
-	place = call ? NULL : dump_place(dump->threads[found->thread].state);
+	place = call ? NULL : dump_place(dump->threads[found->thread].state->stack);
 	found->call = call ?: place ? frame_label(place) : "";
 }
 

@@ -82,6 +82,7 @@ struct options {
 	struct time_slice_choice time_slice; /* report, export: of the capture */
 	uint64_t interval_ns;
 	uint64_t observe_ns;	     /* --observe; 0: off */
+	uint64_t watch_ns;	     /* dump --watch; 0: once */
 	double max_overhead_percent; /* 0: not given; HUGE_VAL: off */
 	uint64_t ring_bytes;	     /* of each */
 	uint64_t rings_count;	     /* 0: by the number of CPUs */

@@ -41,10 +41,11 @@ static struct recorder_options dump_options_of(const struct options *options)
 {
 	return (struct recorder_options){
 		.all = options->all,
-		.duration_ns = LONGEST_NS,
+		.duration_ns = options->watch_ns + LONGEST_NS,
 		.interval_ns = LONGEST_NS,
 		.quiet = true,
 		.dump = true,
+		.dump_watch_ns = options->watch_ns,
 		.plan = {.files_only = true},
 		.link = options->link,
 		.ring_bytes = options->ring_bytes,

@@ -119,6 +119,8 @@ const struct option_row option_rows[] = {
 	 INTO(repeat), .max = 1000, OPTION_TEXTS_repeat},
 	{"timeout", 0, .only = true, SECTION_WHEN, MEASURING, .arg = "TIME", .parse = set_time,
 	 INTO(timeout_ns), OPTION_TEXTS_timeout},
+	{"watch", 0, .only = true, SECTION_WHEN, DUMPING, .arg = "TIME", .parse = set_time,
+	 INTO(watch_ns), OPTION_TEXTS_watch},
 	{"steps", 0, false, SECTION_WHEN, RECORDING | MEASURING, .arg = "N", .parse = set_count,
 	 INTO(steps_max), .max = UINT32_MAX, OPTION_TEXTS_steps},
 	{"wait", 0, .only = true, SECTION_WHEN, RECORDING, .parse = set_flag, INTO(wait),

@@ -30,6 +30,7 @@
 #define FRAMES_MAX  20
 #define NATIVE_MAX  6 /* innermost ones */
 #define THREADS_MAX 4 /* named, of a group */
+#define MOVES_MAX   4 /* threads that have moved */
 #define PIDS_MAX    8 /* likewise, of processes that do the same work */
 
 #define COMMAND_COLUMNS 80
@@ -227,12 +228,42 @@ static void compose_groups(struct layout *l)
 	}
 }
 
+/* --watch: "After 12.3 s 1 thread has moved: python (42) from main (train.py:12) to main
+ * (train.py:17)." */
+static void compose_moves(struct layout *l)
+{
+	size_t count = 0, shown = 0, most = l->options->full ? SIZE_MAX : MOVES_MAX;
+	struct text text = {0};
+
+	if (!l->dump->watched_ns)
+		return;
+	FOR_EACH (thread, l->dump->threads)
+		count += dump_has_moved(thread->state);
+	if (count)
+		text_printf(&text, "After %s %zu thread%s moved: ", as_ns(l->dump->watched_ns),
+			    count, count > 1 ? "s have" : " has");
+	else
+		text_printf(&text, "Nothing has moved for %s.", as_ns(l->dump->watched_ns));
+	FOR_EACH (thread, l->dump->threads) {
+		if (!dump_has_moved(thread->state) || shown == most)
+			continue;
+		text_add(&text, shown++ ? "; " : "");
+		dump_add_thread(&text, thread);
+		location_after(&text, " from ", dump_place(thread->state->first_stack));
+		location_after(&text, " to ", dump_place(thread->state->stack));
+	}
+	if (count > shown)
+		text_printf(&text, "; and %zu more", count - shown);
+	document_add(l->document, BLOCK_PARAGRAPH, &text);
+}
+
 static int compose(struct document *document, const struct profile *profile,
 		   const struct dump *dump, const struct report_options *options)
 {
 	struct layout l = {document, profile, dump, options};
 
 	document_say(document, BLOCK_VERDICT, dump->verdict);
+	compose_moves(&l);
 	compose_groups(&l);
 	if (profile->losses[PERFX_LOSS_SAMPLE_DROPS])
 		document_printf(document, BLOCK_WARNING,

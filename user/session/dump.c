@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "base/units.h"
 #include "proc/process.h"
 #include "session/frames.h"
 #include "session/process_table.h"
@@ -23,6 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --watch: from the end of one dump to the next. */
+#define WATCH_PERIOD_NS 1000000000u
 /* Threads on a CPU are sampled for so long at least. */
 #define SAMPLED_NS 40000000u
 /* Stacks that are cut by then stay so: each round loads the tables of one frame more. */
@@ -33,6 +36,7 @@
 
 struct thread_seen {
 	struct perfx_thread_state state; /* the last; size 0: none yet */
+	uint32_t first_stack;		 /* of the first dump; 0: unknown */
 	bool sampled;			 /* on a CPU */
 };
 
@@ -42,8 +46,10 @@ struct dump {
 	size_t count, capacity;
 	unsigned missed_rounds;
 	struct map64 holders; /* process, tid in its pid namespace → tid */
-	uint64_t begin_ns;    /* the first round; 0: it is to come */
+	bool running;
+	uint64_t begin_ns; /* its first round; 0: it is to come */
 	size_t unfinished_count;
+	uint64_t first_ns, next_ns; /* --watch: end of the first dump; when the next begins */
 	bool done;
 	struct pack_buffer buffer;
 };
@@ -132,14 +138,13 @@ static void visit_threads(struct recording *recording)
 	reader__drain(recording->reader);
 }
 
-static void tick(struct recording *recording)
+/* A step of the dump in progress. True: it has ended. */
+static bool go_on(struct recording *recording)
 {
 	struct dump *dump = recording->dump;
-	uint64_t now_ns = clock_monotonic_ns(), since_ns;
+	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t since_ns = dump->begin_ns ? now_ns - dump->begin_ns : 0;
 
-	if (!dump || dump->done)
-		return;
-	since_ns = dump->begin_ns ? now_ns - dump->begin_ns : 0;
 	if (!dump->begin_ns) {
 		dump->begin_ns = now_ns;
 		tracer__begin_dump(recording->tracer);
@@ -148,13 +153,62 @@ static void tick(struct recording *recording)
 	} else if (since_ns < ROUNDS_NS && dump->unfinished_count) {
 		visit_threads(recording);
 	} else if (since_ns >= SAMPLED_NS) {
-		if (dump->missed_rounds++ < MISSED_ROUNDS && some_missed(dump)) {
-			visit_threads(recording);
-			return;
-		}
-		find_targets(recording);
-		dump->done = true;
+		if (dump->missed_rounds++ >= MISSED_ROUNDS || !some_missed(dump))
+			return true;
+		visit_threads(recording);
 	}
+	return false;
+}
+
+/* Has a thread that waited in the first dump come to another place since? The kernel numbers stacks
+ * by their content. Threads that compute move all the time, or spin. */
+static bool some_moved(const struct dump *dump)
+{
+	FOR_EACH_OF (seen, *dump)
+		if (seen->first_stack && seen->state.stack &&
+		    seen->first_stack != seen->state.stack)
+			return true;
+	return false;
+}
+
+static void begin(struct dump *dump)
+{
+	dump->running = true;
+	dump->begin_ns = 0;
+	dump->missed_rounds = 0;
+	FOR_EACH_OF (seen, *dump)
+		seen->sampled = false;
+}
+
+static void end(struct recording *recording)
+{
+	struct dump *dump = recording->dump;
+	uint64_t watch_ns = recording->options->dump_watch_ns, now_ns = clock_monotonic_ns();
+
+	dump->running = false;
+	if (!dump->first_ns) {
+		dump->first_ns = now_ns;
+		FOR_EACH_OF (seen, *dump)
+			seen->first_stack = seen->state.stack;
+	}
+	dump->next_ns = now_ns + WATCH_PERIOD_NS;
+	dump->done = some_moved(dump) || now_ns - dump->first_ns >= watch_ns;
+	if (dump->done)
+		find_targets(recording);
+	else
+		msg_status("nothing has moved for %s…", as_ns(now_ns - dump->first_ns));
+}
+
+static void tick(struct recording *recording)
+{
+	struct dump *dump = recording->dump;
+
+	if (!dump || dump->done)
+		return;
+	if (!dump->running && clock_monotonic_ns() >= dump->next_ns)
+		begin(dump);
+	if (dump->running && go_on(recording))
+		end(recording);
 }
 
 bool dump__done(const struct recording *recording)

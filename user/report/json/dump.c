@@ -82,6 +82,8 @@ static json_t *json_of_state(const struct profile *profile, const struct dump *d
 		{"frozen", json_of_flag(state, PERFX_THREAD_STATE_FROZEN)},
 		{"throttled", json_of_flag(state, PERFX_THREAD_STATE_THROTTLED)},
 		{"samples", json_of_count(state->samples_count)},
+		{"moved_from", dump_has_moved(state) ? json_of_frame(dump_place(state->first_stack))
+						     : json_null()},
 		{"waits_for", thread->waits_for == DUMP_NONE
 				      ? json_null()
 				      : json_of_thread_ref(dump, thread->waits_for)},
@@ -181,6 +183,7 @@ int dump_write_json(FILE *out, const struct profile *profile, const struct dump 
 				{"kernel", json_of_string(profile->kernel)},
 				{"unix_ns", json_of_integer(profile->start_unix_ns)},
 				{"duration_ns", json_of_integer(profile->duration_ns)},
+				{"watched_ns", json_of_count(dump->watched_ns)},
 				{"sample_interval_ns",
 				 json_of_integer(profile->sampling.on_cpu_interval_ns)},
 				{"records_lost",
