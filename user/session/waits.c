@@ -10,9 +10,8 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
-#include "base/text.h"
+#include "proc/address_name.h"
 #include "proc/descriptor.h"
-#include "proc/maps.h"
 #include "proc/process.h"
 #include "session/process_table.h"
 
@@ -23,22 +22,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * The mappings around a process's locks, to name the file that a lock lies in. Linux before 6.11
- * reads all mappings for it, which takes a millisecond or two, and programs make new locks all the
- * time (Python makes one for each wait of a queue). So the mappings are kept until a lock lies in
- * none of them, or they are old: a library may have replaced other memory. Where two processes
- * share an entry, the last one has it.
- */
-#define KEPT_MAPS	 32
-#define KEPT_MAPS_AGE_NS 5000000000u
-
-struct kept_maps {
-	uint32_t process;
-	struct maps *maps; /* NULL: not read, or it could not be */
-	uint64_t read_ns;
-};
-
 struct waits {
 	const struct recording *recording;
 	struct waiting *waiting; /* the tracer's */
@@ -46,60 +29,20 @@ struct waits {
 	struct map64 holders;	 /* tids, by process and as that numbers them */
 	uint64_t claimed_count;	 /* of the sums, when new ones were named last */
 	uint64_t taken_count;	 /* of the sums, when they were taken last */
-	struct kept_maps maps[KEPT_MAPS];
+	struct address_names names;
 	struct pipe_users pipe_users; /* while names are found */
 	struct pack_buffer buffer;
 };
 
-/* The first mapping of the file to whose data an address belongs: what it has beyond the file, its
- * zeroed data, follows without a name. NULL: none. */
-static const struct mapping *file_around(const struct maps *maps, const struct mapping *at)
-{
-	size_t count = maps__count(maps);
-
-	for (size_t i = 0; i < count && !*at->path; i++)
-		if (maps__at(maps, i)->end == at->start && maps__at(maps, i)->inode)
-			at = maps__at(maps, i);
-	for (size_t i = 0; i < count && at->inode; i++) {
-		const struct mapping *mapping = maps__at(maps, i);
-
-		if (mapping->inode == at->inode && mapping->dev_major == at->dev_major &&
-		    mapping->dev_minor == at->dev_minor)
-			return mapping;
-	}
-	return NULL;
-}
-
-/* "lock at libfoo.so+0x4040", "lock at 0x55d0c8a012a0 (heap)", "lock at 0x7f81c2e40000 (shared
- * memory)" */
+/* "lock at libfoo.so+0x4040" */
 static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 {
-	struct kept_maps *kept = &waits->maps[wait->process % KEPT_MAPS];
-	uint64_t now_ns = clock_monotonic_ns();
-	const struct mapping *at, *file;
-	unsigned long long address = wait->object;
-	const char *where = "";
-	char *name;
-	int length;
+	char *where = address_name(&waits->names, (pid_t)wait->tgid, wait->object), *name = NULL;
 
-	if (kept->process != wait->process || !kept->maps ||
-	    now_ns - kept->read_ns >= KEPT_MAPS_AGE_NS || !maps__find(kept->maps, wait->object)) {
-		maps__free(kept->maps);
-		*kept = (struct kept_maps){
-			wait->process, maps__read_around((pid_t)wait->tgid, wait->object), now_ns};
-	}
-	at = kept->maps ? maps__find(kept->maps, wait->object) : NULL;
-	file = at && !at->shared ? file_around(kept->maps, at) : NULL;
-	if (at && at->shared)
-		where = " (shared memory)";
-	else if (at && !strcmp(at->path, "[heap]"))
-		where = " (heap)";
-	else if (at && !strcmp(at->path, "[stack]"))
-		where = " (stack)";
-	length = file ? asprintf(&name, "lock at %s+0x%llx", base_name(file->path),
-				 address - file->start)
-		      : asprintf(&name, "lock at 0x%llx%s", address, where);
-	return length < 0 ? NULL : name;
+	if (where && asprintf(&name, "lock at %s", where) < 0)
+		name = NULL;
+	free(where);
+	return name;
 }
 
 static bool is_for_file_lock(const struct perfx_wait *wait)
@@ -290,8 +233,7 @@ static void close_waits(struct recording *recording)
 
 	if (!waits)
 		return;
-	for (size_t i = 0; i < KEPT_MAPS; i++)
-		maps__free(waits->maps[i].maps);
+	address_names__clear(&waits->names);
 	pipe_users__forget(&waits->pipe_users);
 	map64_clear(&waits->named);
 	map64_clear(&waits->holders);
