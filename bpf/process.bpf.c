@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The traced processes: fork, exec, exit, and the bytes that each moves over internet
- * sockets. Executable mappings are reported by perf's sideband (user/attach/mapped_files.c).
+ * The traced processes: fork, exec, exit, the signals that end them, and the bytes that each moves
+ * over internet sockets. Executable mappings are reported by perf's sideband
+ * (user/attach/mapped_files.c).
  */
 #include "python.bpf.h"
+#include "signals.bpf.h"
 #include "thread.bpf.h"
 #include "unwind.bpf.h"
 
 const volatile bool perfx_follow_children = true;
+const volatile __u64 perfx_page_bytes = 4096;
 volatile __u32 perfx_pythons_count = 0;
 volatile __u32 perfx_unwind_drops = 0;
 
@@ -147,6 +150,274 @@ static __always_inline void set_memory(struct perfx_exit *record, struct task_st
 		record->peak_pages = pages;
 }
 
+/* A SIGNAL record with its strings, packed one after the other. */
+struct signal_record {
+	struct perfx_signal signal;
+	char text[112]; /* two of comm[16], a file's name */
+};
+
+/* The last signals, by tgid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct signal_record);
+} perfx_signals SEC(".maps");
+
+/* Signals are sent with interrupts off, under a lock, so programs neither nest nor are preempted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct signal_record);
+} perfx_signal_scratch SEC(".maps");
+
+/* include/linux/sched.h */
+#define PF_EXITING 0x00000004
+/* include/uapi/linux/magic.h */
+#define TMPFS_MAGIC 0x01021994
+/* include/linux/mm.h */
+#define VM_READ	 0x1
+#define VM_WRITE 0x2
+#define VM_EXEC	 0x4
+
+enum bpf_func_id___find_vma { BPF_FUNC_find_vma___find_vma = 180 };
+
+struct mapping_found {
+	__u64 start, end, flags, pgoff, file;
+};
+
+static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
+{
+	struct mapping_found *found = ctx;
+
+	found->start = vma->vm_start;
+	found->end = vma->vm_end;
+	found->flags = vma->vm_flags;
+	found->pgoff = vma->vm_pgoff;
+	found->file = (__u64)vma->vm_file;
+	return 0;
+}
+
+/* Is there room in the file system of a file in memory? The kernel's own numbers: a container's
+ * /dev/shm is not to be seen from outside. */
+static __always_inline void note_storage(struct perfx_signal *signal, struct super_block *storage)
+{
+	const struct shmem_sb_info *info = BPF_CORE_READ(storage, s_fs_info);
+
+	if (BPF_CORE_READ(storage, s_magic) != TMPFS_MAGIC)
+		return;
+	signal->flags |= PERFX_SIGNAL_TMPFS;
+	if (!info || !bpf_core_type_exists(struct shmem_sb_info))
+		return;
+	signal->storage_bytes = BPF_CORE_READ(info, max_blocks) * perfx_page_bytes;
+	if (signal->storage_bytes)
+		signal->storage_used_bytes = percpu_sum(&info->used_blocks) * perfx_page_bytes;
+}
+
+static __always_inline void note_mapped_file(struct perfx_signal *signal,
+					     const struct mapping_found *found)
+{
+	const struct file *file = (const void *)found->file;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct super_block *storage = BPF_CORE_READ(inode, i_sb);
+	__u32 device = BPF_CORE_READ(storage, s_dev);
+
+	signal->dev_major = device >> DEVICE_MINOR_BITS;
+	signal->dev_minor = device & ((1 << DEVICE_MINOR_BITS) - 1);
+	signal->file_bytes = BPF_CORE_READ(inode, i_size);
+	signal->file_offset =
+		signal->address - found->start + found->pgoff * (__u64)perfx_page_bytes;
+	note_storage(signal, storage);
+}
+
+/* Which mapping contains the address of a fault? Returns the file mapped there, if there is one. */
+static __always_inline const struct file *note_address(struct perfx_signal *signal,
+						       struct task_struct *task)
+{
+	struct mapping_found found = {};
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	__u64 stack = BPF_CORE_READ(mm, start_stack);
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id___find_vma,
+					BPF_FUNC_find_vma___find_vma) ||
+	    bpf_find_vma(task, signal->address, note_mapping, &found, 0))
+		return NULL;
+	signal->flags |= PERFX_SIGNAL_MAPPED;
+	signal->flags |= found.flags & VM_READ ? PERFX_SIGNAL_READ : 0;
+	signal->flags |= found.flags & VM_WRITE ? PERFX_SIGNAL_WRITE : 0;
+	signal->flags |= found.flags & VM_EXEC ? PERFX_SIGNAL_EXEC : 0;
+	if (found.start <= BPF_CORE_READ(mm, brk) && found.end > BPF_CORE_READ(mm, start_brk))
+		signal->flags |= PERFX_SIGNAL_HEAP;
+	if (found.start <= stack && stack < found.end)
+		signal->flags |= PERFX_SIGNAL_STACK;
+	signal->mapping_start = found.start;
+	signal->mapping_end = found.end;
+	if (found.file)
+		note_mapped_file(signal, &found);
+	return (const struct file *)found.file;
+}
+
+/* Pushing to a stack that has no more room faults just below its pointer; large frames further. */
+#define NEAR_STACK 65536
+
+static __always_inline const struct file *note_fault(struct perfx_signal *signal,
+						     struct task_struct *task,
+						     struct kernel_siginfo *info)
+{
+	const struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	signal->flags |= PERFX_SIGNAL_FAULT;
+	signal->address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
+	signal->ip = PT_REGS_IP(regs);
+	if (signal->address - PT_REGS_SP(regs) + NEAR_STACK < 2 * NEAR_STACK)
+		signal->flags |= PERFX_SIGNAL_NEAR_STACK;
+	return note_address(signal, task);
+}
+
+#define CGROUPS_MAX 16 /* levels */
+
+/* Of a process that the kernel kills, the group with the least memory left. */
+static __always_inline void note_cgroup(struct perfx_signal *signal, struct task_struct *task)
+{
+	struct css_set *groups = BPF_CORE_READ(task, cgroups);
+	struct cgroup_subsys_state *group = NULL;
+	__u64 at = (__u64)groups + bpf_core_field_offset(struct css_set, subsys) +
+		   sizeof(void *) * bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+	__u64 least = ~0ull;
+
+	if (!bpf_core_type_exists(struct mem_cgroup))
+		return;
+	bpf_probe_read_kernel(&group, sizeof(group), (const void *)at);
+	for (int i = 0; i < CGROUPS_MAX && group; i++) {
+		/* its first member */
+		const struct mem_cgroup *memory = (const void *)group;
+		__u64 limit = BPF_CORE_READ(memory, memory.max);
+		__u64 used = BPF_CORE_READ(memory, memory.usage.counter);
+		__u64 left = limit > used ? limit - used : 0;
+
+		/* without a limit it is the most that a counter has */
+		if (left < least && limit < (~0ull >> 1) / perfx_page_bytes) {
+			least = left;
+			signal->cgroup = BPF_CORE_READ(group, cgroup, kn, id);
+			signal->cgroup_limit_bytes = limit * perfx_page_bytes;
+			signal->cgroup_used_bytes = used * perfx_page_bytes;
+		}
+		group = BPF_CORE_READ(group, parent);
+	}
+}
+
+/* Appends a string, at most `most` bytes of it with its end. Returns where the next one begins. */
+static __always_inline __u32 append_string(struct signal_record *record, __u32 at, __u32 most,
+					   const void *string)
+{
+	long size;
+
+	at &= 63;
+	size = string ? bpf_probe_read_kernel_str(record->text + at, most, string) : 0;
+	if (size > 0)
+		return at + size;
+	record->text[at] = 0;
+	return at + 1;
+}
+
+static __always_inline void note_strings(struct signal_record *record, const struct file *file)
+{
+	struct task_struct *sender = bpf_get_current_task_btf();
+	struct task_struct *parent = BPF_CORE_READ(sender, real_parent);
+	bool sent = record->signal.flags & PERFX_SIGNAL_SENT;
+	__u32 at = 0;
+
+	if (sent) {
+		record->signal.sender_pid = sender->tgid;
+		record->signal.sender_ppid = BPF_CORE_READ(parent, tgid);
+		sender = BPF_CORE_READ(sender, group_leader);
+	}
+	at = append_string(record, at, sizeof(sender->comm), sent ? sender->comm : NULL);
+	at = append_string(record, at, sizeof(sender->comm), sent ? parent->comm : NULL);
+	at = append_string(record, at, 64,
+			   file ? BPF_CORE_READ(file, f_path.dentry, d_name.name) : NULL);
+	record->signal.hdr.size = (sizeof(record->signal) + at + 7) / 8 * 8;
+}
+
+/* A handler of a fault raises the signal again, by which the process ends. */
+static __always_inline bool raises_again(__u32 tgid, int signal)
+{
+	const struct signal_record *last = bpf_map_lookup_elem(&perfx_signals, &tgid);
+
+	return last && last->signal.flags & PERFX_SIGNAL_FAULT &&
+	       last->signal.signal == (__u32)signal && (bpf_get_current_pid_tgid() >> 32) == tgid;
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(perfx_on_signal, int signal, struct kernel_siginfo *info, struct task_struct *task,
+	     int group, int result)
+{
+	const struct perfx_traced_process *traced;
+	const struct file *file = NULL;
+	struct signal_record *record;
+	__u32 zero = 0, tgid;
+	bool handled;
+	int code = 0;
+
+	if (!may_end(signal, result))
+		return 0;
+	tgid = task->tgid;
+	traced = traced_process_of(tgid);
+	if (!traced || traced->dead)
+		return 0;
+	handled = is_handled(task, signal);
+	if (handled && !(BIT(signal) & SIGNALS_OF_AN_END))
+		return 0;
+	if ((__u64)info > SEND_SIG_PRIV)
+		code = BPF_CORE_READ(info, si_code);
+	if (code <= 0 && raises_again(tgid, signal))
+		return 0;
+	record = bpf_map_lookup_elem(&perfx_signal_scratch, &zero);
+	if (!record)
+		return 0;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->signal.sent_ns = bpf_ktime_get_ns();
+	record->signal.pid = tgid;
+	record->signal.signal = signal;
+	record->signal.code = code;
+	record->signal.tid = task->pid;
+	if (handled)
+		record->signal.flags |= PERFX_SIGNAL_HANDLED;
+	if (code <= 0 && code != SI_TIMER && (__u64)info != SEND_SIG_PRIV)
+		record->signal.flags |= PERFX_SIGNAL_SENT;
+	if (BPF_CORE_READ(bpf_get_current_task_btf(), flags) & PF_EXITING)
+		record->signal.flags |= PERFX_SIGNAL_SENDER_ENDS;
+	if (code > 0 && BIT(signal) & FAULTS)
+		file = note_fault(&record->signal, task, info);
+	if (signal == SIGKILL && (__u64)info == SEND_SIG_PRIV)
+		note_cgroup(&record->signal, task);
+	note_strings(record, file);
+	bpf_map_update_elem(&perfx_signals, &tgid, record, BPF_ANY);
+	return 0;
+}
+
+/* Before the EXIT record. */
+static __always_inline void emit_signal(__u32 tgid, __u32 process)
+{
+	struct signal_record *last = bpf_map_lookup_elem(&perfx_signals, &tgid);
+	__u32 size;
+
+	if (!last)
+		return;
+	last->signal.hdr.kind = PERFX_KIND_SIGNAL;
+	last->signal.hdr.fixed = sizeof(last->signal);
+	last->signal.time_ns = bpf_ktime_get_ns();
+	last->signal.process = process;
+	size = last->signal.hdr.size;
+	if (size <= sizeof(*last) &&
+	    bpf_ringbuf_output(&perfx_control, last, size, BPF_RB_NO_WAKEUP))
+		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+	bpf_map_delete_elem(&perfx_signals, &tgid);
+}
+
 struct thread_record {
 	struct perfx_thread thread;
 	char comm[16];
@@ -197,6 +468,8 @@ static __always_inline int emit_exit(struct task_struct *task,
 	record->pid = task->tgid;
 	record->status = task->exit_code;
 	record->flags = PERFX_EXIT_USAGE;
+	if (BPF_CORE_READ(signal, oom_mm))
+		record->flags |= PERFX_EXIT_OOM;
 	/* signal has the sums of threads that have ended, but not the last one's and not those of a
 	 * leader that waits for it */
 	record->runtime_ns = BPF_CORE_READ(signal, sum_sched_runtime) + task->se.sum_exec_runtime;
@@ -232,6 +505,7 @@ static __always_inline void end_process(struct task_struct *task,
 	unwind_forget(tgid);
 	python_forget(tgid);
 	goroutines_forget(traced->process);
+	emit_signal(tgid, traced->process);
 	emit_exit(task, traced);
 	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
 }

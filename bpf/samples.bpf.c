@@ -11,6 +11,7 @@
  * it interrupts the few instructions in which a bucket is only marked as locked, the kernel refuses
  * the update (-EBUSY), and the stack is emitted again later.
  */
+#include "signals.bpf.h"
 #include "stack.bpf.h"
 #include "wait.bpf.h"
 
@@ -164,6 +165,33 @@ int perfx_sample_on_cpu(void *ctx)
 		sample.stack = running_stack(task, regs, traced->memory_process);
 	}
 	sample.state = PERFX_SAMPLE_ON_CPU;
+	emit_sample(&sample);
+	return 0;
+}
+
+/* A thread that ends its process: a sample without time, which shows where it was. As for the
+ * timer's program, interrupts are off. */
+SEC("?tp_btf/signal_generate")
+int BPF_PROG(perfx_sample_dying, int signal, struct kernel_siginfo *info, struct task_struct *task,
+	     int group, int result)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct perfx_traced_process *traced;
+	struct perfx_sample sample = {.state = PERFX_SAMPLE_ON_CPU};
+	struct pt_regs *regs;
+
+	if (!may_end(signal, result) || current->tgid != task->tgid || !is_recording())
+		return 0;
+	traced = traced_of(current);
+	if (!traced || is_handled(task, signal))
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(current);
+	sample.process = traced->process;
+	sample.tid = current->pid;
+	if (has_stack(current)) {
+		sample.context = open_context(current, PT_REGS_SP(regs));
+		sample.stack = running_stack(current, regs, traced->memory_process);
+	}
 	emit_sample(&sample);
 	return 0;
 }

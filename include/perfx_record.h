@@ -62,6 +62,7 @@
 	X(EXEC,              exec,              17,  64,  32, 0, STATE)          \
 	X(EXIT,              exit,              18, 128,  56, 0, STATE)          \
 	X(RECORDING_WINDOW,  recording_window,  19,  32,  32, 0, EVENT)          \
+	X(SIGNAL,            signal,            20, 152, 152, 3, EVENT)          \
 	/* made by the tracer */                                                 \
 	X(HOST,              host,              32,  48,  48, 5, CAPTURE)        \
 	X(PROCESS,           process,           33,  48,  40, 2, STATE)          \
@@ -94,6 +95,7 @@
 	X(UNPROBED_STEPS,    unprobed_steps,    75,  48,  48, 0, FACT)           \
 	X(RANK,              rank,              77,  24,  24, 2, FACT)           \
 	X(PLACE,             place,             78,  16,  16, 1, FACT)           \
+	X(DEATH,             death,             88,  40,  40, 1, EVENT)          \
 	X(MERGED,            merged,            80,  88,  88, 5, FACT)           \
 	X(REDUCED,           reduced,           82,  32,  32, 0, FACT)           \
 	/* read from kernel maps: at the end, and new sums at each SEGMENT    */ \
@@ -288,6 +290,7 @@ struct perfx_exec {
 
 #define PERFX_EXIT_USAGE  0x1 /* the record has the process's resource usage */
 #define PERFX_EXIT_MEMORY 0x2 /* including memory: Linux 6.16 or later */
+#define PERFX_EXIT_OOM	  0x4 /* the kernel's out-of-memory killer chose it */
 
 struct perfx_exit {
 	struct perfx_record hdr;
@@ -310,6 +313,79 @@ struct perfx_exit {
 #define PERFX_FIELDS_exit \
 	IS_TIME(time_ns)  \
 	IS_ID(process, PROCESS)
+
+/* Sent by a program: sender_pid, else by the kernel. */
+#define PERFX_SIGNAL_SENT 0x1
+/* The sender was ending itself: as the parent that the process wanted to die with, or as the first
+ * process of its PID namespace. */
+#define PERFX_SIGNAL_SENDER_ENDS 0x2
+/* An instruction of thread `tid` caused it: `address` and `ip` are known. */
+#define PERFX_SIGNAL_FAULT 0x4
+/* The address is near the thread's stack pointer. */
+#define PERFX_SIGNAL_NEAR_STACK 0x8
+/* The address is mapped, and the mapping's permissions. */
+#define PERFX_SIGNAL_MAPPED 0x10
+#define PERFX_SIGNAL_READ   0x20
+#define PERFX_SIGNAL_WRITE  0x40
+#define PERFX_SIGNAL_EXEC   0x80
+#define PERFX_SIGNAL_HEAP   0x100 /* of the kernel's brk */
+#define PERFX_SIGNAL_STACK  0x200 /* of the main thread */
+#define PERFX_SIGNAL_TMPFS  0x400 /* the mapped file is in memory: storage_bytes */
+/* The process has a handler for it, so it need not end. */
+#define PERFX_SIGNAL_HANDLED 0x800
+
+/*
+ * The last signal of an ended process that ends a process by default. Precedes its EXIT, and is the
+ * cause of it if the status names the same signal. A signal that a handler raises again, after a
+ * fault, does not replace the fault's.
+ *
+ * strings: comm of the sender, comm of the sender's parent, name of the mapped file; "": unknown
+ */
+struct perfx_signal {
+	struct perfx_record hdr;
+	__u64 time_ns; /* of the exit */
+	__u32 process;
+	__u32 pid;
+	__u32 signal;
+	__s32 code;  /* si_code; 0 if the sender gave none */
+	__u32 tid;   /* to which it was sent */
+	__u32 flags; /* PERFX_SIGNAL_ */
+	__u32 sender_pid, sender_ppid;
+	__u64 sent_ns;
+	__u64 address, ip;
+	__u64 mapping_start, mapping_end;
+	__u64 file_offset, file_bytes; /* of the address in the mapped file; the file's size */
+	__u32 dev_major, dev_minor;    /* of the mapped file */
+	__u64 storage_bytes, storage_used_bytes; /* TMPFS: 0: no limit */
+	/* The control group with the least memory left when the kernel killed the process: its
+	 * inode number; 0: unknown. */
+	__u64 cgroup, cgroup_limit_bytes, cgroup_used_bytes;
+};
+#define PERFX_FIELDS_signal \
+	IS_TIME(time_ns)    \
+	IS_TIME(sent_ns)    \
+	IS_ID(process, PROCESS)
+
+enum perfx_death_part {
+	PERFX_DEATH_CGROUP = 1,	   /* path of SIGNAL's cgroup; value: its oom_kill count */
+	PERFX_DEATH_NEIGHBOUR = 2, /* comm of a process in it; value: its resident bytes */
+	PERFX_DEATH_STORAGE = 3,   /* mount point of SIGNAL's mapped file; value: 0 */
+};
+
+/* Surroundings of a process that was killed, read soon after its SIGNAL record. string: by part */
+struct perfx_death {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process;
+	__u32 part; /* enum perfx_death_part */
+	__u32 pid;  /* NEIGHBOUR */
+	__u32 pad;
+	__u64 value;
+};
+#define PERFX_FIELDS_death      \
+	IS_TIME(time_ns)        \
+	IS_ID(process, PROCESS) \
+	IS_WITHIN(part, PERFX_DEATH_CGROUP, PERFX_DEATH_STORAGE)
 
 /* --wait: a traced program starts or stops the recording. If there are such records, only the time
  * between start and stop is recorded. */

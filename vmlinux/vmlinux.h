@@ -28,16 +28,34 @@ struct uprobes_state {
 struct super_block {
 	__u32 s_dev;
 	unsigned long s_magic;
+	void *s_fs_info;
 };
 
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	long long i_size;
 };
 
+/* include/linux/dcache.h */
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct qstr d_name;
+};
+
+/* include/linux/path.h */
+struct path {
+	struct dentry *dentry;
+};
+
+/* include/linux/fs.h */
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
 };
 
 /* include/linux/fdtable.h */
@@ -56,6 +74,12 @@ struct percpu_counter {
 	__s32 *counters;
 };
 
+/* include/linux/shmem_fs.h */
+struct shmem_sb_info {
+	unsigned long max_blocks;
+	struct percpu_counter used_blocks;
+};
+
 /* include/linux/bpf.h */
 struct bpf_array {
 	void *pptrs[1];
@@ -68,8 +92,18 @@ struct task_io_accounting {
 };
 
 /* include/linux/mm_types.h */
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+
 struct mm_struct {
+	unsigned long start_brk;
 	unsigned long brk;
+	unsigned long start_stack;
 	struct file *exe_file;
 	unsigned long hiwater_rss;
 	struct percpu_counter rss_stat[4];
@@ -98,8 +132,68 @@ typedef int pid_t;
 typedef struct {
 	int counter;
 } atomic_t;
+typedef struct {
+	__s64 counter;
+} atomic_long_t;
+
+/* include/linux/page_counter.h */
+struct page_counter {
+	atomic_long_t usage;
+	unsigned long max;
+};
+
+/* include/linux/kernfs.h */
+struct kernfs_node {
+	__u64 id;
+};
+
+/* include/linux/cgroup-defs.h */
+enum cgroup_subsys_id { memory_cgrp_id };
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+};
+
+/* include/linux/memcontrol.h */
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
+	struct page_counter memory;
+};
+
+/* include/linux/signal_types.h */
+union __sifields {
+	struct {
+		void *_addr;
+	} _sigfault;
+};
+
+struct kernel_siginfo {
+	int si_code;
+	union __sifields _sifields;
+};
+
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
 
 /* include/linux/sched/signal.h */
+struct sighand_struct {
+	struct k_sigaction action[1];
+};
+
 struct signal_struct {
 	atomic_t live;
 	unsigned int flags;
@@ -109,6 +203,7 @@ struct signal_struct {
 	unsigned long maxrss;
 	struct task_io_accounting ioac;
 	unsigned long long sum_sched_runtime;
+	struct mm_struct *oom_mm;
 };
 
 /* include/linux/uprobes.h, as uprobe_task */
@@ -173,6 +268,8 @@ struct task_struct {
 	__u64 stime;
 	struct files_struct *files;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
+	struct css_set *cgroups;
 	int pid;
 	unsigned long sas_ss_sp;
 	unsigned long sas_ss_size;

@@ -12,7 +12,7 @@
 static const struct part *const parts[] = {
 	&part_capture,	  &part_spans,	&part_object_costs, &part_process,	 &part_periods,
 	&part_steps,	  &part_energy, &part_stacks,	    &part_calls,	 &part_costs,
-	&part_reductions, &part_memory, &part_samples,	    &part_thread_states, &part_lines,
+	&part_reductions, &part_memory, &part_samples,	    &part_thread_states, &part_ends, &part_lines,
 	&part_values,	  &part_gpu,	&part_untraced,	    &part_overhead,
 };
 #define PARTS_COUNT (sizeof(parts) / sizeof(parts[0]))
@@ -134,6 +134,15 @@ static double late_share(const struct profile *p)
 	return all_ns ? (double)late_ns / (double)all_ns : 0;
 }
 
+/* A program that the tracer started was recorded for all of its life, however it ended. */
+static bool is_whole(const struct profile *profile)
+{
+	FOR_EACH (process, profile->processes)
+		if (process->launched)
+			return true;
+	return false;
+}
+
 const struct profile *aggregate__finish(struct aggregate *a)
 {
 	struct profile *p = &a->profile;
@@ -152,7 +161,7 @@ const struct profile *aggregate__finish(struct aggregate *a)
 	}
 	memcpy(p->losses, a->losses, sizeof(p->losses));
 	add_up(&p->losses[PERFX_LOSS_UNDECODED], w.hidden_records);
-	if (p->target_killed)
+	if (p->target_killed && !is_whole(p))
 		p->partial |= PROFILE_PARTIAL_KILLED;
 	if (!p->ended || p->losses[PERFX_LOSS_TRUNCATED_BYTES])
 		p->partial |= PROFILE_PARTIAL_TRUNCATED;

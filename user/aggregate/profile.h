@@ -9,6 +9,7 @@
 #define PERFX_AGGREGATE_PROFILE_H
 
 #include "aggregate/profile_dump.h"
+#include "aggregate/profile_end.h"
 #include "aggregate/profile_gpu.h"
 #include "aggregate/profile_memory.h"
 #include "aggregate/profile_stack.h"
@@ -133,6 +134,14 @@ static inline uint64_t activity_judged_count(const struct profile_activity *acti
 {
 	return activity->count - activity->outside_count;
 }
+
+/* The last sample of a thread that lived until the end of its process. */
+struct profile_last_sample {
+	uint32_t tid;
+	const char *comm;	      /* "": unknown */
+	uint64_t before_ns;	      /* how long before the end */
+	struct profile_activity what; /* count 1, no time */
+};
 
 /* One sample of the thread of the steps. */
 struct profile_step_sample {
@@ -462,6 +471,7 @@ struct profile_process {
 	struct profile_energy energy;
 
 	struct profile_activities samples, blocked;
+	struct profile_end end; /* valid when exited */
 	struct profile_thread_state *states; /* of a dump, ascending tids; none: it is no dump */
 	size_t states_count;
 	struct profile_rival *rivals; /* ns descending */

@@ -189,7 +189,8 @@ static int handle_sample(struct aggregate *a, const struct event *event)
 				   .syscall = record->syscall,
 				   .state = record->state,
 				   .reason = record->reason};
-	const struct activity more = {.count = 1, .ns = record->interval_ns};
+	/* one without time shows only where the thread was */
+	const struct activity more = {.count = record->interval_ns > 0, .ns = record->interval_ns};
 	uint32_t at;
 
 	if (!process_get(a, record->process))
@@ -416,7 +417,7 @@ static int fill_activities(struct finish_ctx *ctx, bool is_blocked, const struct
 	FOR_EACH_OF (activity, *activities) {
 		struct profile_process *process = process_at(ctx, activity->key.process);
 
-		if (process)
+		if (process && (is_blocked || activity->count))
 			activities_of(process, is_blocked)->count++;
 	}
 	FOR_EACH (process, profile->processes) {
@@ -432,7 +433,7 @@ static int fill_activities(struct finish_ctx *ctx, bool is_blocked, const struct
 		struct profile_activities *to;
 		struct profile_activity *row;
 
-		if (!process)
+		if (!process || (!is_blocked && !activities->list[i].count))
 			continue;
 		to = activities_of(process, is_blocked);
 		row = &to->list[to->count++];
@@ -659,6 +660,42 @@ static int fill_during(struct finish_ctx *ctx, struct profile_process *process)
 		}
 	}
 	return 0;
+}
+
+ssize_t samples_last(const struct finish_ctx *ctx, uint32_t process, uint64_t from_ns,
+		     uint64_t to_ns, struct profile_last_sample *last, size_t most)
+{
+	const struct samples *samples = ctx->a->samples;
+	struct map64 seen = {0}; /* tid → last[] */
+	size_t count = 0, at = samples->times.count, first = 0;
+	int err = 0;
+
+	while (first < at) { /* the first one after the time: they are in order */
+		size_t middle = first + (at - first) / 2;
+
+		if (samples->times.list[middle].time_ns > to_ns)
+			at = middle;
+		else
+			first = middle + 1;
+	}
+	while (at-- > 0 && count < most && !err) {
+		const struct sample_time *time = &samples->times.list[at];
+		const struct activity *activity = &samples->sampled.list[time->activity];
+
+		if (time->time_ns < from_ns)
+			break;
+		if (activity->key.process != process ||
+		    map64_get(&seen, activity->key.tid) != MAP64_NONE)
+			continue;
+		err = map64_put(&seen, activity->key.tid, (uint32_t)count);
+		last[count] = (struct profile_last_sample){.tid = activity->key.tid,
+							   .before_ns = time->time_ns,
+							   .what = samples_describe(ctx, activity)};
+		last[count].what.count = 1;
+		last[count++].what.ns = 0;
+	}
+	map64_clear(&seen);
+	return err ?: (ssize_t)count;
 }
 
 static int samples_fill(struct finish_ctx *ctx)

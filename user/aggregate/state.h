@@ -12,6 +12,7 @@
  *	reductions                     which calls were not seen
  *	samples, steps_fill, untraced  what threads wait for; a process's steps; untraced time
  *	dump                           what each thread does at one moment
+ *	ends                           how processes ended
  *	spans                          gives each call to the parts above
  *	lines, overhead                at the end alone
  */
@@ -25,6 +26,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/types.h>
 
 struct finish_ctx;
 struct row;
@@ -55,8 +57,8 @@ struct part {
 
 extern const struct part part_capture, part_spans, part_object_costs, part_process, part_periods,
 	part_steps, part_energy, part_stacks, part_calls, part_costs, part_reductions, part_memory,
-	part_samples, part_thread_states, part_lines, part_values, part_gpu, part_untraced,
-	part_overhead;
+	part_samples, part_thread_states, part_ends, part_lines, part_values, part_gpu,
+	part_untraced, part_overhead;
 
 struct aggregate {
 	part_add *add[PART_KINDS];
@@ -74,6 +76,7 @@ struct aggregate {
 	struct processes *processes;
 	struct samples *samples;
 	struct thread_states *thread_states;
+	struct ends *ends;
 	struct memory *memory;
 	struct energy *energy;
 	struct steps *steps;
@@ -179,6 +182,10 @@ void profile_stacks_clear(struct profile *profile);
 
 /* samples.c: activity of threads that is not counted by call, which is samples of running and
  * waiting threads, and the exact sums of the time that they waited. */
+/* The last sample of each thread of a process in a time, newest first; before_ns is the time of it.
+ * How many, or -ENOMEM. */
+ssize_t samples_last(const struct finish_ctx *ctx, uint32_t process, uint64_t from_ns,
+		     uint64_t to_ns, struct profile_last_sample *last, size_t most);
 /* A timed call of a row has ended: its samples came before it. 0 or -ENOMEM. */
 int samples_span(struct aggregate *aggregate, const struct row *row, const struct perfx_span *span);
 

@@ -113,6 +113,7 @@ static void open_samples(struct tracer *tracer, const struct tracer_options *opt
 	struct perfx_bpf *skel = tracer->skel;
 
 	bpf_program__set_autoload(skel->progs.perfx_sample_on_cpu, on_cpu);
+	bpf_program__set_autoload(skel->progs.perfx_sample_dying, on_cpu);
 	bpf_program__set_autoload(skel->progs.perfx_sample_off_cpu, off_cpu);
 	bpf_program__set_autoload(skel->progs.perfx_dump_thread, dump);
 	/* user/attach/sampler.c attaches them */
@@ -189,6 +190,7 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	open_perf_events(skel, options->counters, tracer->contexts_max);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
+	skel->rodata->perfx_page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	skel->rodata->perfx_follow_children = options->follow_children;
 	skel->rodata->perfx_sessions = sessions;
 	skel->rodata->perfx_cookie_arguments = tracer->hit_link == PERFX_LINK_PERF;

@@ -10,14 +10,18 @@
  */
 #include "proc/cgroup.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "proc/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Is item one of the comma-separated ones in [list, list + size)? */
 static bool lists(const char *list, size_t size, const char *item)
@@ -212,4 +216,97 @@ int process_throttle(pid_t pid, struct cgroup_throttle *throttle)
 	*throttle = (struct cgroup_throttle){0};
 	err = cgroup_walk(pid, "cpu", add_group, &sum);
 	return err || sum.any ? err : -ENOENT;
+}
+
+/* include/linux/exportfs.h: a handle of kernfs is the inode number */
+#define FILEID_KERNFS 0xfe
+
+int cgroup_find_memory(uint64_t inode, struct cgroup_place *place)
+{
+	struct {
+		struct file_handle handle;
+		uint64_t inode;
+	} id = {.handle = {.handle_bytes = sizeof(inode), .handle_type = FILEID_KERNFS}};
+	char link[64], *cgroup = NULL, *mounts = NULL;
+	int err, mount, fd = -1;
+	ssize_t size;
+
+	memcpy(id.handle.f_handle, &inode, sizeof(inode));
+	size = proc_read("/proc/self/cgroup", &cgroup, 0);
+	if (size >= 0)
+		size = proc_read("/proc/self/mountinfo", &mounts, 0);
+	err = size < 0 ? (int)size : cgroup_find_place(cgroup, mounts, "memory", place);
+	free(cgroup);
+	free(mounts);
+	if (err)
+		return err;
+	place->folder[place->mount_size] = '\0';
+	mount = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (mount >= 0)
+		fd = open_by_handle_at(mount, &id.handle, O_PATH | O_CLOEXEC);
+	err = fd < 0 ? -errno : 0;
+	if (mount >= 0)
+		close(mount);
+	if (err)
+		return err == -ESTALE ? -ENOENT : err;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	size = readlink(link, place->folder, sizeof(place->folder) - 1);
+	err = size < (ssize_t)place->mount_size ? -ENOENT : 0;
+	place->folder[size < 0 ? 0 : size] = '\0';
+	close(fd);
+	return err;
+}
+
+uint64_t cgroup_oom_kills(const char *folder)
+{
+	static const char *const files[] = {"memory.events", "memory.oom_control"};
+	uint64_t count = UINT64_MAX;
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && count == UINT64_MAX; i++) {
+		char path[4200], *text;
+
+		snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
+		if (proc_read(path, &text, 0) < 0)
+			continue;
+		count = keyed_number(text, "oom_kill");
+		free(text);
+	}
+	return count;
+}
+
+#define MEMBERS_MAX 4096
+#define GROUPS_MAX  256
+
+ssize_t cgroup_members(const char *folder, pid_t **pids)
+{
+	char path[4200], *text, *const folders[] = {(char *)folder, NULL};
+	FTS *groups = fts_open(folders, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	size_t count = 0, capacity = 0, groups_count = 0;
+	int err = groups ? 0 : -errno;
+	FTSENT *group;
+
+	*pids = NULL;
+	while (groups && !err && groups_count < GROUPS_MAX && (group = fts_read(groups))) {
+		if (group->fts_info != FTS_D)
+			continue;
+		groups_count++;
+		snprintf(path, sizeof(path), "%s/cgroup.procs", group->fts_path);
+		if (proc_read(path, &text, 0) < 0)
+			continue;
+		for (char *line = text; *line && count < MEMBERS_MAX && !err;) {
+			char *end;
+			long pid = strtol(line, &end, 10);
+
+			if (end == line)
+				break;
+			err = grow_array(pids, &capacity, count + 1, sizeof(**pids));
+			if (!err)
+				(*pids)[count++] = (pid_t)pid;
+			line = end + strspn(end, "\n");
+		}
+		free(text);
+	}
+	if (groups)
+		fts_close(groups);
+	return err ?: (ssize_t)count;
 }

@@ -32,6 +32,16 @@ int cgroup_find_place(const char *cgroup, const char *mountinfo, const char *con
 typedef void cgroup_visit_fn(const char *folder, void *ctx);
 int cgroup_walk(pid_t pid, const char *controller, cgroup_visit_fn *visit, void *ctx);
 
+/* Finds a group of the memory controller by its inode number. 0; -ENOENT: no such group is in
+ * sight; -errno. */
+int cgroup_find_memory(uint64_t inode, struct cgroup_place *place);
+/* How many processes of the group and of those below it the kernel has killed for lack of memory;
+ * UINT64_MAX: not known. */
+uint64_t cgroup_oom_kills(const char *folder);
+/* The processes in the group and in those below it, as far as they are among the first 4,096.
+ * Returns the count or -errno; *pids is malloc'd. */
+ssize_t cgroup_members(const char *folder, pid_t **pids);
+
 /* Adds the numbers of a cpu.stat file; -ENOENT when it has none of throttling. */
 int cgroup_add_cpu_stat(const char *text, struct cgroup_throttle *throttle);
 

@@ -444,6 +444,9 @@ void follow__record(struct follow *follow, const struct perfx_record *record)
 	case PERFX_KIND_EXEC:
 		on_exec(follow, (const struct perfx_exec *)record);
 		break;
+	case PERFX_KIND_SIGNAL:
+		deaths_on_signal(follow->recording->sink, (const struct perfx_signal *)record);
+		break;
 	case PERFX_KIND_EXIT:
 		on_exit_event(follow, (const struct perfx_exit *)record);
 		break;

@@ -170,6 +170,9 @@ void waits__give_up(struct waits *waits, uint64_t now_ns);
  * valid. Repeated calls have no effect. */
 void recycle__ended(struct recycle *recycle, uint32_t process, uint64_t time_ns);
 
+/* deaths.c: DEATH records of a process that ends by this signal. */
+void deaths_on_signal(struct sink *sink, const struct perfx_signal *signal);
+
 /* flight.c: the recording is over and all sums are emitted: writes and reports the files still
  * asked for. EXIT_OK, or EXIT_FAILED if any file could not be written. */
 int flight__finish(struct flight *flight, const struct ending *ending);
