@@ -682,9 +682,7 @@ Test(analyze, verdicts)
 	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %).");
 	s.profile.target_killed = s.process.exited = true;
 	s.process.status = 9;
-	expect_verdict(&s, "IDLE: python3 (pid 42): used 0 ns of CPU time in 10.0 s (0 %). It was "
-			   "killed by SIGKILL after "
-			   "10.0 s.");
+	expect_verdict(&s, "KILLED: python3 (pid 42) was killed by SIGKILL.");
 	s.profile.processes_count = 0;
 	expect_verdict(&s, "Nothing was traced: the capture contains no process.");
 	s.profile.target_exited = true;

@@ -78,6 +78,8 @@ Test(catalogue, each_kind_that_a_rule_adds_is_there)
 static const struct {
 	const char *kind, *file, *fires, *misses;
 } tests_of_kinds[] = {
+	{"Died", "death", "a_status", "a_status"},
+	{"LostChild", "death", "a_status", "a_status"},
 	{"SlowOperation", "analyze", "slow_operation", "slow_operation"},
 	{"TinyCalls", "analyze", "tiny_calls", "tiny_calls"},
 	{"Unwound", "analyze", "unwound", "unwound"},

@@ -296,7 +296,9 @@ static const struct rule {
 	void (*find)(struct rules_ctx *ctx);
 	bool of_brief; /* also of a process that was recorded too briefly to judge shares */
 	bool of_main;  /* only of the main process: it is about the whole capture */
+	bool of_launcher;
 } all_rules[] = {
+	{.find = rules_death, .of_brief = true, .of_launcher = true},
 	{.find = rules_functions, .of_brief = true},
 	{.find = rules_process},
 	{.find = rules_contention, .of_brief = true},
@@ -344,7 +346,7 @@ static int analyze_process(struct rules_ctx *ctx, struct process_analysis *out)
 	if (!is_compiler_of_another(ctx->profile, process)) {
 		/* a launcher only waits, as it should; its own work is not the job */
 		for (size_t i = 0; i < sizeof(all_rules) / sizeof(all_rules[0]); i++)
-			if (ctx->role != PROCESS_LAUNCHER &&
+			if ((ctx->role != PROCESS_LAUNCHER || all_rules[i].of_launcher) &&
 			    (all_rules[i].of_brief || !rules_is_short(ctx)) &&
 			    (!all_rules[i].of_main || ctx->is_main))
 				all_rules[i].find(ctx);
@@ -459,6 +461,8 @@ static bool is_graver(const struct finding *a, const struct finding *b)
 {
 	if (finding_is_asked(a) != finding_is_asked(b))
 		return finding_is_asked(a);
+	if (a->urgent != b->urgent)
+		return a->urgent;
 	return a->severity < b->severity;
 }
 
@@ -577,6 +581,7 @@ static const struct {
 	[BOTTLENECK_HEALTHY] = {"healthy", "HEALTHY"},
 	[BOTTLENECK_STOPPED] = {"stopped", "STOPPED"},
 	[BOTTLENECK_IMBALANCE] = {"imbalance", "IMBALANCED"},
+	[BOTTLENECK_DEATH] = {"death", "FAILED"},
 };
 
 const char *bottleneck_name(enum bottleneck bottleneck)

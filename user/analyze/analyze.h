@@ -51,6 +51,7 @@ enum bottleneck {
 	BOTTLENECK_HEALTHY,
 	BOTTLENECK_STOPPED,   /* by a signal, a debugger or a freezer */
 	BOTTLENECK_IMBALANCE, /* threads wait for the slowest of them */
+	BOTTLENECK_DEATH,     /* it failed, or a child that it needs */
 	BOTTLENECKS
 };
 /* "input": of JSON; NULL: BOTTLENECK_NONE. */

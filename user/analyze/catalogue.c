@@ -6,6 +6,9 @@
 #include <string.h>
 
 const struct finding_kind finding_kinds[] = {
+	/* how it ended */
+	{FINDING_Died},
+	{FINDING_LostChild},
 	/* functions */
 	{FINDING_SlowOperation},
 	{FINDING_TinyCalls},

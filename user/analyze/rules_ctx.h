@@ -95,6 +95,7 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 void rules_functions(struct rules_ctx *ctx);
 void rules_driver(struct rules_ctx *ctx);
 void rules_process(struct rules_ctx *ctx);
+void rules_death(struct rules_ctx *ctx);
 void rules_contention(struct rules_ctx *ctx);
 void rules_input(struct rules_ctx *ctx);
 void rules_steps(struct rules_ctx *ctx);

@@ -11,6 +11,7 @@
  *     84.0 % of its CPU time in main (train.py:12), in xgboost Booster.update (core.py:2391).
  *     No problem found: trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs).
  */
+#include "analyze/death.h"
 #include "analyze/hottest.h"
 #include "analyze/leaks.h"
 #include "analyze/location.h"
@@ -329,22 +330,18 @@ static void say_dominating(struct text *text, const struct profile *profile,
 }
 
 static void add_death(struct text *text, const struct profile *profile,
-		      const struct profile_process *p)
+		      const struct profile_process *p, const struct finding *first)
 {
-	const char *name;
-
-	if (!profile->target_killed)
+	/* a finding says it */
+	if (!profile->target_killed || (first && first->bottleneck == BOTTLENECK_DEATH))
 		return;
 	if (!p->exited || !WIFSIGNALED(p->status)) {
 		text_add(text, " The target was killed or disappeared during the recording.");
 		return;
 	}
-	name = sigabbrev_np(WTERMSIG(p->status));
-	if (name)
-		text_printf(text, " It was killed by SIG%s after ", name);
-	else
-		text_printf(text, " It was killed by signal %d after ", WTERMSIG(p->status));
-	text_printf(text, "%s.", as_ns(profile_wall_ns(p)));
+	text_add(text, " It ");
+	death_add(text, profile, p);
+	text_printf(text, ", after %s.", as_ns(profile_wall_ns(p)));
 }
 
 /* " Its memory grows by 1.88 MiB/s, mostly in keep (leak.c:5).": it may be a leak, but an idle
@@ -418,8 +415,8 @@ static void add_hottest_sentence(struct text *text, const struct profile_process
 	bool joined = analysis->account.joins && hottest.place.frame &&
 		      !location_is_own_python(hottest.place.frame);
 
-	if (!hottest.place.frame || is_too_brief(&hottest, p) ||
-	    (names_hottest(text, finding, &hottest) && !joined))
+	if (finding->bottleneck == BOTTLENECK_DEATH || !hottest.place.frame ||
+	    is_too_brief(&hottest, p) || (names_hottest(text, finding, &hottest) && !joined))
 		return;
 	text_add(text, " It runs mostly ");
 	add_hottest(text, &hottest);
@@ -608,7 +605,7 @@ char *verdict_of(const struct profile *profile, const struct analysis *all,
 		break;
 	}
 	add_growth(&text, p, analysis, all->first);
-	add_death(&text, profile, p);
+	add_death(&text, profile, p, all->first);
 	return text_take(&text);
 }
 

@@ -71,6 +71,9 @@ static inline const struct process_analysis *compose_analysis(const struct compo
  * of them. */
 typedef void compose_section(struct composer *c, const struct profile_process *process);
 
+/* ended.c: the last lines of a process that failed; all processes that ended */
+compose_section compose_last_lines;
+void compose_ended(struct composer *c);
 /* process.c: title, command line, what the process used, its threads */
 compose_section compose_process_title, compose_facts, compose_threads;
 /* functions.c: the table and who called */

@@ -5,6 +5,7 @@
  *     container trainer (containerd 4be1f2a3c4d5) · pod ml/llm-0
  *     wall 10.0 s · CPU 8.00 s user, 1.00 s system (90.0 %) · RSS 305 MiB, peak 310 MiB · 2 threads
  */
+#include "analyze/death.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
@@ -13,10 +14,8 @@
 #include "report/document/compose.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 void compose_process_title(struct composer *c, const struct profile_process *p)
 {
@@ -78,7 +77,6 @@ static void compose_place(struct composer *c, const struct profile_place *place)
 
 void compose_facts(struct composer *c, const struct profile_process *p)
 {
-	const char *signal_name = WIFSIGNALED(p->status) ? sigabbrev_np(WTERMSIG(p->status)) : NULL;
 	struct text text = {0}, cmdline = {0};
 
 	for (const char *s = p->cmdline; *s; s++) {
@@ -110,12 +108,9 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 	if (p->unmatched_entries)
 		text_printf(&text, " · %llu call%s still running at the end",
 			    (unsigned long long)p->unmatched_entries, plural(p->unmatched_entries));
-	if (p->exited && !WIFSIGNALED(p->status))
-		text_printf(&text, " · exited with status %d", WEXITSTATUS(p->status));
-	else if (p->exited && signal_name)
-		text_printf(&text, " · killed by SIG%s", signal_name);
-	else if (p->exited)
-		text_printf(&text, " · killed by signal %d", WTERMSIG(p->status));
+	if (p->exited)
+		text_add(&text, " · ");
+	death_add(&text, c->profile, p);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 

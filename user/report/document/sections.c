@@ -235,20 +235,31 @@ void compose_details_end(struct composer *c)
 }
 
 static compose_section *const sections[] = {
-	compose_process_title, compose_facts,	      compose_steps,   compose_process_energy,
-	compose_account,       compose_functions,     compose_gpu,     compose_lines,
-	compose_waits,	       compose_values,	      compose_compute, compose_counters,
-	compose_memory,	       compose_stack_quality, compose_threads, NULL,
+	compose_process_title,
+	compose_facts,
+	compose_last_lines,
+	compose_steps,
+	compose_process_energy,
+	compose_account,
+	compose_functions,
+	compose_gpu,
+	compose_lines,
+	compose_waits,
+	compose_values,
+	compose_compute,
+	compose_counters,
+	compose_memory,
+	compose_stack_quality,
+	compose_threads,
+	NULL,
 };
 
 static compose_section *const brief_sections[] = {
-	compose_process_title, compose_facts,
-	compose_steps,	       compose_process_energy,
-	compose_account,       compose_compute,
-	compose_functions,     compose_gpu,
-	compose_lines,	       compose_stack_quality,
-	compose_waits,	       compose_values,
-	compose_memory_worst,  NULL,
+	compose_process_title, compose_facts,	       compose_last_lines,
+	compose_steps,	       compose_process_energy, compose_account,
+	compose_compute,       compose_functions,      compose_gpu,
+	compose_lines,	       compose_stack_quality,  compose_waits,
+	compose_values,	       compose_memory_worst,   NULL,
 };
 
 static void compose_process(struct composer *c, size_t i)
@@ -462,6 +473,7 @@ int document_compose(struct document *document, const struct profile *profile,
 	compose_findings(&c);
 	compose_ranks(&c);
 	compose_processes(&c);
+	compose_ended(&c);
 	compose_energy(&c);
 	if (limits->brief)
 		compose_brief_end(&c);

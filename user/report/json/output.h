@@ -94,6 +94,10 @@ struct ranks;
 int report_json_text(char **text, size_t *size, const struct profile *profile,
 		     const struct analysis *analysis, const struct report_options *options);
 
+/* end.c: how a process ended; nothing if it lives */
+void json_put_end(struct json_output *o, const struct profile *profile,
+		  const struct profile_process *process);
+
 /* ranks.c: of all jobs */
 void json_put_ranks(struct json_output *o, const struct profile *profile,
 		    const struct ranks *ranks);

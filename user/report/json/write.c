@@ -695,6 +695,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 
 	json_open(o, NULL, '{');
 	json_put_members(o, json_of_row(&processes, row));
+	json_put_end(o, p, process);
 	put_late(o, p, process->index);
 	json_put_rows(o, "functions", "functions", p, row);
 	put_parallel(o, p, &row->analysis->parallel);
