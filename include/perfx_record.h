@@ -86,6 +86,7 @@
 	X(PYTHON,            python,            59,  16,  16, 2, FACT)           \
 	X(SAMPLING,          sampling,          62,  32,  32, 1, FACT)           \
 	X(LIMITS,            limits,            76,  72,  72, 0, FACT)           \
+	X(MEMORY_SUM,        memory_sum,        90, 384, 384, 0, EVENT)          \
 	X(GPU_NAME,          gpu_name,          66,  16,  16, 2, FACT)           \
 	X(GPU_DEVICE,        gpu_device,        69,  48,  48, 3, FACT)           \
 	X(GPU_USAGE,         gpu_usage,         70,  88,  88, 0, EVENT)          \

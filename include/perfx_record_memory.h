@@ -145,4 +145,51 @@ struct perfx_overflow_memory {
 	IS_ID(process, PROCESS)      \
 	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
+/* What resident memory of a process consists of. Each page is in one part. */
+enum perfx_memory_part {
+	PERFX_MEMORY_HEAP_USED = 0, /* blocks of glibc's malloc */
+	PERFX_MEMORY_HEAP_FREE = 1, /* freed, and kept by glibc */
+	PERFX_MEMORY_HEAP_MAPPED =
+		2, /* large blocks of glibc's malloc, with mappings of their own */
+	PERFX_MEMORY_PYTHON_USED = 3,  /* CPython's small objects */
+	PERFX_MEMORY_PYTHON_FREE = 4,  /* the rest of its pools */
+	PERFX_MEMORY_STACKS = 5,       /* of threads */
+	PERFX_MEMORY_FILES = 6,	       /* mapped files, as they are on disk */
+	PERFX_MEMORY_FILES_DATA = 7,   /* their private copies: data of libraries */
+	PERFX_MEMORY_SHARED = 8,       /* /dev/shm, memfd, shared anonymous mappings */
+	PERFX_MEMORY_HUGE_PADDING = 9, /* parts of huge pages that hold zeros only: an estimate */
+	PERFX_MEMORY_INHERITED = 10,   /* of a forked child: still shared since the fork */
+	PERFX_MEMORY_COPIED = 11,      /* of a forked child: its own copies of such pages */
+	PERFX_MEMORY_OTHER = 12,       /* anonymous mappings of unknown owners */
+	PERFX_MEMORY_PARTS = 13,
+};
+#define PERFX_MEMORY_PARTS_MAX 16
+
+#define PERFX_MEMORY_SUM_GLIBC	      0x1 /* heap_ fields are known */
+#define PERFX_MEMORY_SUM_PYTHON	      0x2 /* python_ fields are known */
+#define PERFX_MEMORY_SUM_PROPORTIONAL 0x4 /* proportional[] is known */
+#define PERFX_MEMORY_SUM_ROUGH	      0x8 /* the heap changed while it was read */
+
+/* The memory of a process at one moment, read from outside. Bytes; UINT64_MAX: not known. */
+struct perfx_memory_sum {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 read_ns; /* how long it took to read */
+	__u32 process;
+	__u32 flags;	      /* PERFX_MEMORY_SUM_ */
+	__u64 reserved_bytes; /* of address space that may be written, touched or not */
+	__u64 private_bytes, swapped_bytes, huge_bytes;
+	__u64 heap_held_bytes, heap_free_bytes; /* of arenas, resident or not */
+	__u64 heap_mapped_bytes;		/* blocks with mappings of their own */
+	__u64 heap_arenas_count;
+	__u64 python_blocks_count;
+	__u64 spare[3];
+	__u64 resident[PERFX_MEMORY_PARTS_MAX];
+	/* a page that n processes map counts as an n-th */
+	__u64 proportional[PERFX_MEMORY_PARTS_MAX];
+};
+#define PERFX_FIELDS_memory_sum \
+	IS_TIME(time_ns)        \
+	IS_ID(process, PROCESS)
+
 #endif

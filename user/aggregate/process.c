@@ -187,6 +187,36 @@ static int handle_usage(struct aggregate *a, const struct event *event)
 	return add_point(proc, record);
 }
 
+/* Bytes; no address space has more. */
+#define MEMORY_SUM_MAX (1ULL << 48)
+
+static int handle_memory_sum(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_memory_sum *record = &event->memory_sum;
+	struct process *proc = process_get(a, record->process);
+	struct profile_memory_sums *sums;
+	struct perfx_memory_sum *point;
+
+	if (!proc)
+		return rejected(a);
+	for (int i = 0; i < PERFX_MEMORY_PARTS; i++)
+		if (record->resident[i] > MEMORY_SUM_MAX ||
+		    record->proportional[i] > MEMORY_SUM_MAX)
+			return undecoded(a);
+	sums = &proc->memory_sums;
+	if (!sums->points_count)
+		sums->first = sums->peak = *record;
+	if (memory_sum_resident(record) > memory_sum_resident(&sums->peak))
+		sums->peak = *record;
+	sums->last = *record;
+	saw_time(a, record->time_ns);
+	point = thinned_point(&proc->memory_sums_thinning, &sums->points, &sums->points_count,
+			      sizeof(*point), PROFILE_MEMORY_SUMS_MAX);
+	if (point)
+		*point = *record;
+	return point ? 0 : -errno;
+}
+
 static int handle_limits(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_limits *record = &event->limits;
@@ -419,6 +449,7 @@ static void usage_facts(const struct aggregate *a, const struct process *proc,
 	facts->throttled_count = difference(first->throttled_count, last->throttled_count);
 	facts->throttle_periods_count =
 		difference(first->throttle_periods_count, last->throttle_periods_count);
+	facts->memory_sums = proc->memory_sums.points_count ? &proc->memory_sums : NULL;
 	facts->points = proc->points;
 	facts->points_count = proc->points_count;
 }
@@ -717,6 +748,7 @@ static void processes_clear(void *state)
 		map64_clear(&proc->frame_ids);
 		free(proc->threads);
 		free(proc->points);
+		free(proc->memory_sums.points);
 		free(proc->collectives.list);
 		free(proc);
 	}
@@ -726,9 +758,10 @@ static void processes_clear(void *state)
 const struct part part_process = {
 	PART_STATE(processes),
 	.add = {TAKES(PROCESS, process), TAKES(FORK, fork), TAKES(EXEC, exec), TAKES(EXIT, exit),
-		TAKES(USAGE, usage), TAKES(LIMITS, limits), TAKES(THREAD, thread),
-		TAKES(RANK, rank), TAKES(PLACE, place), TAKES(PYTHON, python),
-		TAKES(PROCESS_COUNTERS, process_counters), TAKES(LOSS, loss)},
+		TAKES(USAGE, usage), TAKES(LIMITS, limits), TAKES(MEMORY_SUM, memory_sum),
+		TAKES(THREAD, thread), TAKES(RANK, rank), TAKES(PLACE, place),
+		TAKES(PYTHON, python), TAKES(PROCESS_COUNTERS, process_counters),
+		TAKES(LOSS, loss)},
 	.take_over = processes_take_over,
 	.finish = fill_processes,
 	.clear = processes_clear,

@@ -70,6 +70,8 @@ struct process {
 	bool has_limits;
 	struct perfx_limits limits; /* the last ones */
 	uint64_t rss_peak_bytes;
+	struct profile_memory_sums memory_sums;
+	struct thinning memory_sums_thinning;
 	struct profile_usage_point *points;
 	size_t points_count;
 	struct thinning points_thinning;

@@ -462,6 +462,7 @@ struct profile_process {
 
 	struct profile_memory *memory; /* by domain, ascending; those that were recorded */
 	size_t memory_count;
+	const struct profile_memory_sums *memory_sums; /* NULL: none was read */
 
 	struct profile_compute compute;
 	struct profile_steps steps;

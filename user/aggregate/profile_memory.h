@@ -117,4 +117,31 @@ struct profile_memory {
 	size_t hotspots_count;
 };
 
+/* Readings of a process's whole memory, in order of time: MEMORY_SUM. */
+#define PROFILE_MEMORY_SUMS_MAX 256
+
+struct profile_memory_sums {
+	struct perfx_memory_sum first, peak, last; /* peak: with the most resident memory */
+	struct perfx_memory_sum *points;	   /* older ones are thinned out */
+	size_t points_count;			   /* 0: none was read */
+};
+
+static inline uint64_t memory_sum_resident(const struct perfx_memory_sum *sum)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < PERFX_MEMORY_PARTS; i++)
+		bytes += sum->resident[i];
+	return bytes;
+}
+
+static inline uint64_t memory_sum_proportional(const struct perfx_memory_sum *sum)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < PERFX_MEMORY_PARTS; i++)
+		bytes += sum->proportional[i];
+	return bytes;
+}
+
 #endif

@@ -63,6 +63,7 @@ struct recording {
 	struct probes *probes;
 	struct thread_counters *thread_counters;
 	struct memory *memory;
+	struct memory_sums *memory_sums; /* NULL: --memory off */
 	struct operations *operations;
 	struct process_table *processes;
 	struct frames *frames;
@@ -138,7 +139,7 @@ struct recording_part {
 extern const struct recording_part probes_part, thread_counters_part, memory_part, programs_part,
 	sampler_part, reader_part, unwind_tables_part;
 /* In files of their names. */
-extern const struct recording_part operations_part, processes_part, powercap_part, gpus_part,
+extern const struct recording_part memory_sums_part, operations_part, processes_part, powercap_part, gpus_part,
 	frames_part, waits_part, dump_part, recycle_part, follow_part, written_files_part, budget_part,
 	gpu_work_part, gpu_agents_part, steps_part, totals_part, flight_part, progress_part;
 

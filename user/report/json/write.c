@@ -13,6 +13,7 @@
  *     },
  */
 #include "analyze/location.h"
+#include "analyze/memory_sum.h"
 #include "analyze/operators.h"
 #include "analyze/roofline.h"
 #include "base/text.h"
@@ -685,6 +686,94 @@ static void put_sampled_operators(struct json_output *o, const struct profile *p
 	json_close(o, ']');
 }
 
+/* Resident parts that are not 0, in bytes; of all processes the proportional ones. */
+static json_t *memory_parts_of(const __u64 *parts)
+{
+	json_t *object = json_object();
+
+	for (int i = 0; i < PERFX_MEMORY_PARTS; i++)
+		json_set(object, memory_part_key(i), json_of_count(parts[i]));
+	return object;
+}
+
+static json_t *memory_sum_of(const struct profile *p, const struct perfx_memory_sum *sum)
+{
+	bool proportional = sum->flags & PERFX_MEMORY_SUM_PROPORTIONAL;
+
+	return json_object_of(
+		{"time_ns", json_of_integer(profile_since_start(p, sum->time_ns))},
+		{"resident_bytes", json_of_integer(memory_sum_resident(sum))},
+		{"proportional_bytes",
+		 json_of_measured(proportional ? memory_sum_proportional(sum) : PROFILE_ABSENT)},
+		{"private_bytes", json_of_integer(sum->private_bytes)},
+		{"swapped_bytes", json_of_integer(sum->swapped_bytes)},
+		{"reserved_bytes", json_of_integer(sum->reserved_bytes)},
+		{"huge_page_bytes", json_of_count(sum->huge_bytes)},
+		{"resident", memory_parts_of(sum->resident)},
+		{"proportional", proportional ? memory_parts_of(sum->proportional) : json_null()});
+}
+
+static void put_memory_sums(struct json_output *o, const struct profile *p,
+			    const struct profile_process *process)
+{
+	const struct profile_memory_sums *sums = process->memory_sums;
+
+	if (!sums)
+		return;
+	json_open(o, "memory_sum", '{');
+	for (int i = 0; i < MEMORY_MOMENTS; i++) {
+		const struct perfx_memory_sum *sum = memory_sum_at(process, i);
+		json_t *object = memory_sum_of(p, sum);
+
+		json_set(object, "traced_live_bytes",
+			 json_of_measured(memory_sum_traced(process, sum)));
+		if (sum->flags & PERFX_MEMORY_SUM_GLIBC)
+			json_set(object, "malloc",
+				 json_object_of(
+					 {"library", json_string("glibc")},
+					 {"arenas", json_of_integer(sum->heap_arenas_count)},
+					 {"held_bytes", json_of_integer(sum->heap_held_bytes)},
+					 {"free_bytes", json_of_integer(sum->heap_free_bytes)},
+					 {"mapped_bytes", json_of_measured(sum->heap_mapped_bytes)},
+					 {"rough", sum->flags & PERFX_MEMORY_SUM_ROUGH
+							   ? json_true()
+							   : json_null()}));
+		if (sum->flags & PERFX_MEMORY_SUM_PYTHON)
+			json_set_integer(object, "python_blocks", sum->python_blocks_count);
+		json_put(o, memory_moment_name(i), object);
+	}
+	json_open(o, "series", '[');
+	for (size_t i = 0; i < sums->points_count; i++)
+		json_put(o, NULL,
+			 json_object_of({"time_ns", json_of_integer(profile_since_start(
+							    p, sums->points[i].time_ns))},
+					{"resident", memory_parts_of(sums->points[i].resident)}));
+	json_close(o, ']');
+	json_close(o, '}');
+}
+
+/* All processes: shared memory counts once. */
+static void put_job_memory(struct json_output *o, const struct profile *p)
+{
+	struct perfx_memory_sum sum;
+
+	if (!memory_sum_of_job(p, MEMORY_END, &sum) || !(sum.flags & PERFX_MEMORY_SUM_PROPORTIONAL))
+		return;
+	json_open(o, "memory_sum", '{');
+	for (int i = 0; i < MEMORY_MOMENTS; i++) {
+		size_t count = memory_sum_of_job(p, i, &sum);
+
+		json_put(o, memory_moment_name(i),
+			 json_object_of({"time_ns",
+					 json_of_integer(profile_since_start(p, sum.time_ns))},
+					{"processes", json_of_integer(count)},
+					{"bytes", json_of_integer(memory_sum_proportional(&sum))},
+					{"swapped_bytes", json_of_integer(sum.swapped_bytes)},
+					{"parts", memory_parts_of(sum.proportional)}));
+	}
+	json_close(o, '}');
+}
+
 static void put_process(struct json_output *o, const struct profile *p,
 			const struct data_table_row *row)
 {
@@ -712,6 +801,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_steps(o, p, row);
 	json_put_step_time(o, row->analysis);
 	put_values(o, process);
+	put_memory_sums(o, p, process);
 	put_counters(o, p, process);
 	json_put_rows(o, "threads", "threads", p, row);
 	json_put_rows(o, "findings", "findings", p, row);
@@ -768,6 +858,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	json_put_ranks(&o, profile, &analysis->ranks);
 	if (profile->perf_counters_why)
 		json_put_string(&o, "perf_counters_missing", profile->perf_counters_why);
+	put_job_memory(&o, profile);
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile,

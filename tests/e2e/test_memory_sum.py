@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The memory sum: each part is what the program itself and the kernel say it is."""
+import json
+import re
+import subprocess
+import sys
+
+from conftest import PERFX, TOP, WORKLOADS
+
+MIB = 1 << 20
+PARTS = ("Rss", "Pss", "Private_Clean", "Private_Dirty", "AnonHugePages")
+
+
+def smaps(pid):
+    """Sums over the mappings of a process, in bytes: the kernel's own count."""
+    sums = dict.fromkeys(PARTS, 0)
+    with open(f"/proc/{pid}/smaps", encoding="utf8") as lines:
+        for line in lines:
+            field = re.match(r"(\w+): +(\d+) kB", line)
+            if field and field[1] in sums:
+                sums[field[1]] += int(field[2]) << 10
+    return sums
+
+
+def near(got, expected, percent=1):
+    """Within a percent, or what a process uses beside its known memory."""
+    return abs(got - expected) <= max(expected * percent / 100, MIB / 2)
+
+
+def record(pid, *options):
+    """A report of a short recording."""
+    done = subprocess.run([PERFX, "-p", str(pid), "-d", "0.3", "--no-calibrate", "-f", "json", *options],
+                          check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def sum_of(report, pid, moment="end"):
+    process, = (p for p in report["processes"] if p["pid"] == pid)
+    return process["memory_sum"][moment]
+
+
+def check_kernel(got, pid):
+    """All parts together, against smaps."""
+    kernel = smaps(pid)
+    assert sum(got["resident"].values()) == got["resident_bytes"]
+    assert near(got["resident_bytes"], kernel["Rss"])
+    assert near(got["proportional_bytes"], kernel["Pss"])
+    assert near(got["private_bytes"], kernel["Private_Clean"] + kernel["Private_Dirty"])
+    assert near(got.get("huge_page_bytes", 0), kernel["AnonHugePages"])
+
+
+def test_each_part(program):
+    """A parent and its forked child, whose copies are neither the parent's nor new."""
+    p = program(WORKLOADS / "memory_parts")
+    report = record(p.pid)
+    p.go()
+    parent = sum_of(report, p.pid)
+    child_pid = next(q["pid"] for q in report["processes"] if q["pid"] != p.pid)
+    child = sum_of(report, child_pid)
+    check_kernel(parent, p.pid)
+    check_kernel(child, child_pid)
+    expected = p.finish()
+    malloc = parent["malloc"]
+    assert malloc["arenas"] == 2 and "rough" not in malloc
+    for key in ("held_bytes", "free_bytes", "mapped_bytes"):
+        assert near(malloc[key], expected["malloc", key]), key
+    resident = parent["resident"]
+    # all of the heap was touched
+    assert near(resident["heap_used"], malloc["held_bytes"] - malloc["free_bytes"])
+    assert near(resident["heap_free"], malloc["free_bytes"], 2)
+    for part in ("shared", "stacks", "heap_mapped", "not_explained"):
+        assert near(resident[part], expected["parent", part]), part
+    # by a sample of its pages
+    assert near(resident.get("huge_padding", 0), expected["parent", "huge_padding"], 3)
+    assert near(child["resident"]["copied"], expected["child", "copied"])
+    at_fork = sum(resident[part] for part in ("heap_used", "heap_free", "heap_mapped", "stacks"))
+    at_fork += 52 * MIB  # without an owner
+    assert near(child["resident"]["inherited"], at_fork - expected["child", "copied"])
+    # reserved, not touched: no peak
+    assert parent["reserved_bytes"] > 72 << 30 > 100 * parent["resident_bytes"]
+    # the job: what both share is counted once
+    job = report["memory_sum"]["end"]
+    assert job["processes"] == 2 and sum(job["parts"].values()) == job["bytes"]
+    assert near(job["bytes"], parent["proportional_bytes"] + child["proportional_bytes"])
+    assert near(job["bytes"], parent["resident_bytes"] + expected["child", "copied"], 2)
+
+
+def test_reading_copies_no_pages(program):
+    """A page that is pinned while it is shared would be copied: a child's private memory would grow by
+    being read."""
+    p = program(WORKLOADS / "memory_parts")
+    report = record(p.pid)
+    child = next(q["pid"] for q in report["processes"] if q["pid"] != p.pid)
+    before = smaps(child)
+    for _ in range(2):
+        record(p.pid)
+    after = smaps(child)
+    assert after["Private_Dirty"] - before["Private_Dirty"] < MIB / 4
+    p.go()
+    p.finish()
+
+
+def test_python_blocks():
+    """The interpreter counts its blocks by the same pools."""
+    with subprocess.Popen([sys.executable, TOP / "tests/workloads/memory_python.py"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as python:
+        assert python.stdout.readline() == "ready\n"
+        got = sum_of(record(python.pid, "--memory", "tensor"), python.pid)
+        _, stats = python.communicate("\n")
+    # class, size, pools, blocks in use, free blocks
+    blocks = sum(int(row[1]) for row in re.findall(r"^ +\d+ +\d+ +(\d+) +(\d+) +\d+$", stats, re.M))
+    used, free, arenas = (int(re.search(rf"{words} += +([\d,]+)$", stats, re.M)[1].replace(",", ""))
+                          for words in ("bytes in allocated blocks", "bytes in available blocks", "Total"))
+    resident = got["resident"]
+    assert abs(got["python_blocks"] - blocks) <= 0.01 * blocks
+    assert near(resident["python_used"], used)
+    # also headers, rounding, pools without a block
+    assert free <= resident["python_free"] <= arenas - used
