@@ -12,6 +12,10 @@ struct state_seen {
 	const char *comm;
 	struct perfx_wait_target target;
 	const char *text;
+	/* Samples on a CPU during the dump; of their stacks the most frequent, by majority vote. */
+	uint64_t samples_count, votes;
+	uint32_t sampled_stack;
+	bool is_last; /* of the last dump */
 };
 
 /* Threads of a dump. */
@@ -76,21 +80,48 @@ static struct profile_wait_target target_of(const struct state_seen *seen)
 					    .deadline_ns = seen->target.deadline_ns};
 }
 
-/* Where a thread was sampled most often, of those that ran; rows of samples are in that order. */
-static void add_samples(const struct profile_process *process, struct profile_thread_state *state)
+/* All records of a dump are within this time. */
+#define DUMP_NS 1000000000u
+
+static void add_sample(void *ctx, uint32_t process, uint32_t tid, uint32_t stack)
 {
-	FOR_EACH_OF (sample, process->samples) {
-		if (sample->tid != state->tid || sample->state != PERFX_SAMPLE_ON_CPU)
-			continue;
-		state->samples_count += sample->count;
-		if (!state->stack)
-			state->stack = sample->stack;
+	struct thread_states *states = ctx;
+	struct state_seen *seen = MAP64_FIND_OF(states, MAP64_PAIR(process, tid));
+
+	if (!seen)
+		return;
+	seen->samples_count++;
+	if (!seen->votes)
+		seen->sampled_stack = stack;
+	seen->votes += seen->sampled_stack == stack ? 1 : -1ull;
+}
+
+/* Keeps the threads of the last dump; others have ended since. Counts the samples of its time, and
+ * returns its length. */
+static uint64_t find_last_dump(const struct finish_ctx *ctx, struct thread_states *states)
+{
+	uint64_t from_ns = UINT64_MAX, last_ns = 0;
+
+	FOR_EACH_OF (seen, *states)
+		if (seen->comm)
+			last_ns = max_u64(last_ns, seen->record.time_ns);
+	FOR_EACH_OF (seen, *states) {
+		seen->samples_count = seen->votes = 0;
+		seen->is_last = seen->comm && seen->record.time_ns + DUMP_NS > last_ns;
+		if (seen->is_last)
+			from_ns = min_u64(from_ns, seen->record.time_ns);
 	}
+	if (from_ns == UINT64_MAX)
+		return 0;
+	last_ns = min_u64(last_ns + DUMP_NS, ctx->a->last_ns);
+	samples_on_cpu(ctx->a, from_ns, last_ns, add_sample, states);
+	return last_ns - from_ns;
 }
 
 static void add_state(struct finish_ctx *ctx, struct profile_process *process,
-		      const struct state_seen *seen)
+		      const struct state_seen *seen, uint64_t dump_ns)
 {
+	bool runs = seen->record.state == 'R' && seen->samples_count;
 	const struct perfx_thread_state *record = &seen->record;
 	struct profile_thread_state *state = &process->states[process->states_count++];
 
@@ -113,23 +144,26 @@ static void add_state(struct finish_ctx *ctx, struct profile_process *process,
 		.time_ns = record->time_ns,
 		.first_ns = seen->first_ns ?: record->time_ns,
 		.first_stack = stack_of(ctx, record->process, seen->first_stack),
-		.stack = stack_of(ctx, record->process, record->stack),
+		.stack = stack_of(ctx, record->process,
+				  runs || !record->stack ? seen->sampled_stack : record->stack),
+		.samples_count = seen->samples_count,
+		.dump_ns = dump_ns,
 		.target = target_of(seen),
 	};
 	memcpy(state->arguments, record->arguments, sizeof(state->arguments));
-	add_samples(process, state);
 }
 
 ORDER(by_tid, struct profile_thread_state, ASCENDING(a->tid, b->tid))
 
 static int fill_states(struct finish_ctx *ctx)
 {
-	const struct thread_states *states = ctx->a->thread_states;
+	struct thread_states *states = ctx->a->thread_states;
+	uint64_t dump_ns = find_last_dump(ctx, states);
 
 	FOR_EACH_OF (seen, *states) {
 		struct profile_process *process = process_at(ctx, seen->record.process);
 
-		if (seen->comm && process)
+		if (seen->is_last && process)
 			process->states_count++;
 	}
 	FOR_EACH (process, ctx->profile->processes) {
@@ -143,8 +177,8 @@ static int fill_states(struct finish_ctx *ctx)
 	FOR_EACH_OF (seen, *states) {
 		struct profile_process *process = process_at(ctx, seen->record.process);
 
-		if (seen->comm && process)
-			add_state(ctx, process, seen);
+		if (seen->is_last && process)
+			add_state(ctx, process, seen, dump_ns);
 	}
 	FOR_EACH (process, ctx->profile->processes)
 		SORT_ITEMS(process->states, process->states_count, by_tid);

@@ -56,7 +56,8 @@ struct profile_thread_state {
 	/* Where it waited when it was seen first (--watch); NULL: unknown. */
 	const struct profile_stack *first_stack;
 	uint64_t first_ns;	/* when; time_ns: it was seen once */
-	uint64_t samples_count; /* on a CPU, during the dump */
+	uint64_t samples_count; /* on a CPU, during the dump, which took dump_ns */
+	uint64_t dump_ns;
 	struct profile_wait_target target;
 };
 

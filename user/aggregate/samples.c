@@ -301,6 +301,19 @@ int samples_span(struct aggregate *a, const struct row *row, const struct perfx_
 	return 0;
 }
 
+void samples_on_cpu(const struct aggregate *a, uint64_t from_ns, uint64_t to_ns,
+		    void (*visit)(void *ctx, uint32_t process, uint32_t tid, uint32_t stack),
+		    void *ctx)
+{
+	FOR_EACH_OF (time, a->samples->times) {
+		const struct activity_key *key = &a->samples->sampled.list[time->activity].key;
+
+		if (time->time_ns >= from_ns && time->time_ns < to_ns &&
+		    key->state == PERFX_SAMPLE_ON_CPU)
+			visit(ctx, key->process, key->tid, key->stack);
+	}
+}
+
 /* When stacks are filled. */
 static struct profile_activity samples_describe(const struct finish_ctx *ctx,
 						const struct activity *activity)

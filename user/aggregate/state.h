@@ -189,6 +189,11 @@ ssize_t samples_last(const struct finish_ctx *ctx, uint32_t process, uint64_t fr
 /* A timed call of a row has ended: its samples came before it. 0 or -ENOMEM. */
 int samples_span(struct aggregate *aggregate, const struct row *row, const struct perfx_span *span);
 
+/* The samples on a CPU in a time, of the last 2^18 samples. */
+void samples_on_cpu(const struct aggregate *aggregate, uint64_t from_ns, uint64_t to_ns,
+		    void (*visit)(void *ctx, uint32_t process, uint32_t tid, uint32_t stack),
+		    void *ctx);
+
 /* energy.c */
 /* A process is on a GPU; the GPU's next record of usage ends the sample. 0 or -ENOMEM. */
 int energy_share(struct aggregate *aggregate, const struct perfx_gpu_memory *record);

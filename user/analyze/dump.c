@@ -29,7 +29,7 @@ bool dump_computes(const struct profile *profile, const struct profile_thread_st
 
 	/* one that shares its CPU has fewer samples */
 	return sampled_ns && (state->state == 'R' ||
-			      (double)sampled_ns >= COMPUTES_SHARE * (double)profile->duration_ns);
+			      (double)sampled_ns >= COMPUTES_SHARE * (double)state->dump_ns);
 }
 
 bool dump_has_moved(const struct profile_thread_state *state)
