@@ -483,26 +483,16 @@ void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sa
 	}
 }
 
-struct programs {
-	enum tracer_program hit, at_return, session;
-};
-
-static const struct programs span_programs = {PROGRAM_HIT, PROGRAM_RETURN, PROGRAM_SESSION};
-static const struct programs memory_programs = {PROGRAM_MEMORY_HIT, PROGRAM_MEMORY_RETURN,
-						PROGRAM_MEMORY_SESSION};
-static const struct programs annotation_programs = {PROGRAM_ANNOTATION, PROGRAM_ANNOTATION,
-						    PROGRAM_ANNOTATION};
-
-static const struct programs *programs_of(const struct plan_function *function)
+enum point_kind point_kind_of(const struct plan_function *function)
 {
-	return function->role == PLAN_ALLOC_PROBE ? &memory_programs
-	       : plan_is_annotation(function)	  ? &annotation_programs
-						  : &span_programs;
+	return function->role == PLAN_ALLOC_PROBE ? POINT_MEMORY
+	       : plan_is_annotation(function)	  ? POINT_ANNOTATION
+						  : POINT_CALL;
 }
 
 /* Run time of the programs at a hit, with its return where that is probed; 0: not known. */
 static double runs_ns(const struct hit_costs *costs, const struct run_times *times,
-		      const struct programs *programs, enum perfx_return ret)
+		      const struct point_programs *programs, enum perfx_return ret)
 {
 	double hit_ns = times->ns[programs->hit], return_ns = times->ns[programs->at_return];
 
@@ -537,7 +527,7 @@ static double runs_ns(const struct hit_costs *costs, const struct run_times *tim
 
 /* seen_ns: of the programs at the hit. What these do beyond a plain hit, such as to walk a stack,
  * is work, and no sign of cold caches. */
-static double disturbance_ns(const struct hit_costs *costs, const struct programs *programs,
+static double disturbance_ns(const struct hit_costs *costs, const struct point_programs *programs,
 			     double seen_ns, enum perfx_return ret)
 {
 	const struct calibration *calibration = costs->calibration;
@@ -550,7 +540,7 @@ static double disturbance_ns(const struct hit_costs *costs, const struct program
 		if (calibration->hit_ns[site] > 0)
 			cheapest_ns = fmin(cheapest_ns, calibration->hit_ns[site]);
 	least_ns = isinf(cheapest_ns) ? 0 : hits_count * DISTURBANCE_LEAST * cheapest_ns;
-	if (programs != &memory_programs)
+	if (programs != &point_programs[POINT_MEMORY])
 		return fmax(least_ns, DISTURBANCE * fmin(seen_ns, plain_ns));
 	if (!(seen_ns > 0))
 		return least_ns;
@@ -560,8 +550,8 @@ static double disturbance_ns(const struct hit_costs *costs, const struct program
 
 /* The calibrated cost, with the programs' time replaced by what they take in the traced processes,
  * and what it disturbs; 0: not measured. */
-static double priced_ns(const struct hit_costs *costs, const struct programs *programs, double ns,
-			double calibration_ns, double seen_ns, enum perfx_return ret)
+static double priced_ns(const struct hit_costs *costs, const struct point_programs *programs,
+			double ns, double calibration_ns, double seen_ns, enum perfx_return ret)
 {
 	if (!(ns > 0))
 		return 0;
@@ -574,10 +564,10 @@ static double hit_ns(const struct hit_costs *costs, const struct plan_function *
 		     enum site_kind site, enum perfx_return ret)
 {
 	const struct calibration *calibration = costs->calibration;
-	const struct programs *programs = programs_of(function);
+	const struct point_programs *programs = &point_programs[point_kind_of(function)];
 
 	return priced_ns(costs, programs, calibration_entry_ns(calibration, site, ret),
-			 runs_ns(costs, &calibration->run_times, &span_programs, ret),
+			 runs_ns(costs, &calibration->run_times, &point_programs[POINT_CALL], ret),
 			 runs_ns(costs, &costs->run_times, programs, ret), ret);
 }
 
@@ -591,7 +581,7 @@ double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_funct
 	if (function->role != PLAN_ALLOC_PROBE || !costs->sampled[function->alloc_probe.domain] ||
 	    ret != PERFX_RETURN_PROBE || tracer__return_link(costs->tracer) != PERFX_LINK_SESSION)
 		return hit_ns(costs, function, entry, ret);
-	return priced_ns(costs, &memory_programs, calibration->hit_ns[entry],
+	return priced_ns(costs, &point_programs[POINT_MEMORY], calibration->hit_ns[entry],
 			 calibration->run_times.ns[PROGRAM_HIT],
 			 costs->run_times.ns[PROGRAM_MEMORY_SESSION], PERFX_RETURN_EXIT);
 }

@@ -36,6 +36,9 @@ const struct calib_target *calib_target_of(enum perfx_site site, bool by_return)
  * -errno. */
 int64_t calib_target_offset(const void *address);
 
+/* Which programs serve a function's probes. */
+enum point_kind point_kind_of(const struct plan_function *function);
+
 /* Mean ns a run, by enum tracer_program; 0: not known. */
 struct run_times {
 	double ns[TRACER_PROGRAMS];

@@ -359,7 +359,7 @@ int link_iterate(int link_fd)
 }
 
 struct link_tag {
-	bool is_alloc_probe;
+	enum point_kind kind;
 	bool by_return;
 	bool old; /* has a successor */
 	uint32_t group;
@@ -524,17 +524,24 @@ static void attach_way(struct links *links, struct attach_way *way, enum tracer_
 	free(numbers);
 }
 
+/* Annotation functions are not probed at their return. */
+const struct point_programs point_programs[POINT_KINDS] = {
+	[POINT_CALL] = {PROGRAM_HIT, PROGRAM_RETURN, PROGRAM_SESSION},
+	[POINT_MEMORY] = {PROGRAM_MEMORY_HIT, PROGRAM_MEMORY_RETURN, PROGRAM_MEMORY_SESSION},
+	[POINT_ANNOTATION] = {PROGRAM_ANNOTATION, PROGRAM_ANNOTATION, PROGRAM_ANNOTATION},
+};
+
 /* Points share links if they have all of this in common. */
 struct batch {
-	bool is_alloc_probe, is_annotation, by_return;
+	enum point_kind kind;
+	bool by_return;
 	uint32_t group;
 };
 
 static bool in_batch(const struct attach_point *point, const struct batch *batch)
 {
-	return point->is_alloc_probe == batch->is_alloc_probe &&
-	       point->is_annotation == batch->is_annotation &&
-	       point->by_return == batch->by_return && point->group == batch->group;
+	return point->kind == batch->kind && point->by_return == batch->by_return &&
+	       point->group == batch->group;
 }
 
 /* Attaches the points of a batch but those that have failed. selected: room for so many. */
@@ -542,9 +549,7 @@ static void attach_batch(struct links *links, struct attach_way *way, const stru
 			 struct attach_point *points, size_t count, struct attach_point **selected)
 {
 	enum perfx_link return_link = links->options.return_link;
-	enum tracer_program hit = batch->is_alloc_probe	 ? PROGRAM_MEMORY_HIT
-				  : batch->is_annotation ? PROGRAM_ANNOTATION
-							 : PROGRAM_HIT;
+	const struct point_programs *programs = &point_programs[batch->kind];
 	size_t n = 0, entered = 0;
 
 	for (size_t i = 0; i < count; i++)
@@ -552,29 +557,25 @@ static void attach_batch(struct links *links, struct attach_way *way, const stru
 			selected[n++] = &points[i];
 	way->tag.gate = batch->group ? way->groups_gate : way->plain_gate;
 	way->gate = (uint64_t)way->tag.gate << PERFX_COOKIE_GATE_SHIFT;
-	way->tag.is_alloc_probe = batch->is_alloc_probe;
+	way->tag.kind = batch->kind;
 	way->tag.by_return = batch->by_return;
 	way->tag.group = batch->group;
 	/* entry and return: by one session, or by two links */
 	if (batch->by_return && return_link == PERFX_LINK_SESSION) {
-		attach_way(links, way,
-			   batch->is_alloc_probe ? PROGRAM_MEMORY_SESSION : PROGRAM_SESSION,
-			   return_link, selected, n);
+		attach_way(links, way, programs->session, return_link, selected, n);
 		return;
 	}
 	if (batch->by_return) {
 		/* returns first: an entry without its return would stay open */
 		way->at_return = true;
-		attach_way(links, way,
-			   batch->is_alloc_probe ? PROGRAM_MEMORY_RETURN : PROGRAM_RETURN,
-			   return_link, selected, n);
+		attach_way(links, way, programs->at_return, return_link, selected, n);
 		for (size_t i = 0; i < n; i++)
 			if (!selected[i]->err)
 				selected[entered++] = selected[i];
 		n = entered;
 	}
 	way->at_return = false;
-	attach_way(links, way, hit, links->options.hit_link, selected, n);
+	attach_way(links, way, programs->hit, links->options.hit_link, selected, n);
 }
 
 size_t links__attach(struct links *links, const struct attach_target *target,
@@ -596,20 +597,19 @@ size_t links__attach(struct links *links, const struct attach_target *target,
 	link_closer__hold(links->closer, true);
 	/* neighbours of one group: groups hold exits, which come before their entries */
 	for (size_t i = 0; i < count; i += n) {
-		struct batch batch = {points[i].is_alloc_probe, points[i].is_annotation,
-				      points[i].by_return, points[i].group};
+		struct batch batch = {points[i].kind, points[i].by_return, points[i].group};
 
 		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
 			;
 		if (batch.group)
 			attach_batch(links, &way, &batch, &points[i], n, selected);
 	}
-	for (int i = 0; i < 5; i++) {
-		struct batch batch = {
-			.is_alloc_probe = i & 1, .by_return = i & 2, .is_annotation = i & 4};
+	for (enum point_kind kind = 0; kind < POINT_KINDS; kind++)
+		for (int by_return = 0; by_return < 2; by_return++) {
+			struct batch batch = {.kind = kind, .by_return = by_return};
 
-		attach_batch(links, &way, &batch, points, count, selected);
-	}
+			attach_batch(links, &way, &batch, points, count, selected);
+		}
 	link_closer__hold(links->closer, false);
 	free(selected);
 	for (size_t i = 0; i < count; i++)
@@ -653,7 +653,7 @@ static bool is_wanted(const struct link_tag *tag, enum links_wanted wanted, uint
 	case ALL:
 		return true;
 	case BY_RETURN:
-		return tag->by_return && !tag->is_alloc_probe;
+		return tag->by_return && tag->kind != POINT_MEMORY;
 	case OF_GROUP:
 		return tag->group == which;
 	case BELOW_GROUP:

@@ -57,6 +57,20 @@ enum tracer_program {
 };
 #define TRACER_PROGRAMS (PROGRAM_MEMORY_SESSION + 1)
 
+/* Points by the programs that serve them. */
+enum point_kind {
+	POINT_CALL,	  /* of a call that is recorded */
+	POINT_MEMORY,	  /* of an allocator */
+	POINT_ANNOTATION, /* of a function that marks ranges */
+};
+#define POINT_KINDS (POINT_ANNOTATION + 1)
+
+struct point_programs {
+	enum tracer_program hit, at_return, session;
+};
+
+extern const struct point_programs point_programs[POINT_KINDS];
+
 struct bpf_program;
 struct tracer;
 
@@ -79,14 +93,13 @@ void links__free(struct links *links);
 
 /* One site of a file. */
 struct attach_point {
-	uint64_t offset;     /* in the file */
-	uint32_t probe;	     /* index, the cookie */
-	bool by_return;	     /* entry and return */
-	bool is_alloc_probe; /* of memory: served by programs of their own */
-	bool is_annotation;  /* of a range: likewise */
-	uint64_t semaphore;  /* in the file, raised as long as it is attached; 0: none */
-	uint32_t group;	     /* > 0: neighbours of one group get links that can be removed */
-	int err;	     /* out: 0, or why this one could not be attached */
+	enum point_kind kind;
+	uint64_t offset;    /* in the file */
+	uint32_t probe;	    /* index, the cookie */
+	bool by_return;	    /* entry and return */
+	uint64_t semaphore; /* in the file, raised as long as it is attached; 0: none */
+	uint32_t group;	    /* > 0: neighbours of one group get links that can be removed */
+	int err;	    /* out: 0, or why this one could not be attached */
 };
 
 /* A file, and for which processes. */

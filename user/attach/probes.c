@@ -104,8 +104,7 @@ static size_t exit_points(struct probes *probes, size_t index, struct attach_poi
 			points[n++] = (struct attach_point){
 				.offset = site_offset(function, function->site.exits[i].vaddr),
 				.probe = placed->first_exit + (uint32_t)i,
-				.is_alloc_probe = function->role == PLAN_ALLOC_PROBE,
-				.is_annotation = plan_is_annotation(function),
+				.kind = point_kind_of(function),
 				.group = probes_exits_group(probes, index)};
 	return n;
 }
@@ -126,8 +125,7 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 		.probe = placed->entry,
 		.by_return = placed->ret == PERFX_RETURN_PROBE || (placed->nests && !placed->stale),
 		.semaphore = plan_semaphore(function),
-		.is_alloc_probe = function->role == PLAN_ALLOC_PROBE,
-		.is_annotation = plan_is_annotation(function),
+		.kind = point_kind_of(function),
 		.group = probes_entry_group(probes, index)};
 	return n;
 }
