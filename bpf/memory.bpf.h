@@ -261,15 +261,6 @@ static __always_inline bool records_free(struct memory_thread *m, const struct b
 	return level == PERFX_MEMORY_SAMPLED && !bpf_map_delete_elem(&perfx_sampled, &key);
 }
 
-static __always_inline __u64 read_word(__u64 address)
-{
-	__u64 value = 0;
-
-	if (bpf_probe_read_user(&value, sizeof(value), (void *)address))
-		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
-	return value;
-}
-
 /* Returns whether to record the immediate caller instead of the whole stack of an allocation. */
 static __always_inline bool omits_stack(struct memory_thread *m, __u32 domain, __u64 return_address)
 {

@@ -175,6 +175,13 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_ANNOTATIONS);
+	__type(key, __u32);
+	__type(value, struct perfx_annotation);
+} perfx_annotations __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PERFX_MAX_GATES);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
@@ -205,6 +212,16 @@ static __always_inline void counter_add(enum perfx_counter which, __u64 n)
 
 	if (count)
 		__sync_fetch_and_add(count, n);
+}
+
+/* A word of the current process; 0 if it cannot be read. */
+static __always_inline __u64 read_word(__u64 address)
+{
+	__u64 value = 0;
+
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)address))
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	return value;
 }
 
 /* The sums of a key in a SUM_MAP, added if the key is new. `none`: a record with the key, all sums

@@ -266,13 +266,6 @@ static __always_inline void emit_marked(struct thread *t, const struct perfx_ann
 }
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_ANNOTATIONS);
-	__type(key, __u32);
-	__type(value, struct perfx_annotation);
-} perfx_annotations SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PERFX_MAX_STARTED);

@@ -201,6 +201,10 @@ enum perfx_annotation_action {
 	PERFX_ANNOTATION_FREED = 14,
 	PERFX_ANNOTATION_RECORD = 15, /* --wait: recording starts */
 	PERFX_ANNOTATION_PAUSE = 16,  /* --wait: recording stops */
+	/* Calls of the C library on files and sockets (bpf/files.bpf.c); the key is the descriptor. */
+	PERFX_ANNOTATION_OPEN_FILE = 17, /* returns a descriptor */
+	PERFX_ANNOTATION_READ_FILE = 18,
+	PERFX_ANNOTATION_WRITE_FILE = 19,
 };
 
 /* Flags in a name's source, beside enum perfx_source: the name is not that of a range. */
@@ -235,8 +239,8 @@ struct perfx_annotation {
 	__u8 source;   /* enum perfx_source */
 	__u8 text;     /* enum perfx_text */
 	__u8 text_arg; /* arguments as of a perfx_alloc_probe */
-	__u8 key_arg;  /* key or id */
-	__u8 tag_arg;  /* recorded only if its low 4 bytes are `tag`; 0: always */
+	__u8 key_arg;  /* key, id or descriptor */
+	__u8 tag_arg;  /* recorded only if its low 4 bytes are `tag`; 0: always. READ_FILE: offset */
 	/* The structure with the name: follow path_count pointers, each at path[i] bytes; the name
 	 * is at text_offset bytes. */
 	__u16 text_offset;
@@ -250,6 +254,33 @@ struct perfx_annotation {
 	__u8 within_arg;
 	__u8 size_arg; /* ALLOCATED */
 	__u8 pad[2];
+};
+
+/*
+ * Files that the program uses, in groups: those of one folder with the same suffix, or a socket's
+ * peer. Groups beyond the maximum are counted together, as PERFX_FILES_OTHER.
+ */
+#define PERFX_MAX_FILE_GROUPS 4096
+#define PERFX_FILES_OTHER     1 /* 0: none */
+#define PERFX_FILE_PATH_BYTES 512 /* a power of two */
+/* A name is cut to PERFX_FILE_NAME_BYTES - 1 bytes, a path to its last PERFX_FILE_DEPTH names. */
+#define PERFX_FILE_NAME_BYTES 256
+#define PERFX_FILE_DEPTH      24
+
+struct perfx_files_seen {
+	__u32 ready;   /* the other members are valid: written last */
+	__u32 tgid;    /* process that used it first */
+	__u32 device;  /* dev_t of the file system, as the kernel has it */
+	__u32 several; /* calls on another file than the first one, so far */
+	__u64 inode;   /* of the first file */
+	struct perfx_peer {
+		__u16 family; /* AF_INET, AF_INET6; 0: a file */
+		__u16 port;   /* in host order */
+		__u32 is_stream;
+		__u64 address[2];
+	} peer;
+	/* Names from the file up to the root of its file system, each with a '/' after it. */
+	char path[PERFX_FILE_PATH_BYTES];
 };
 
 /* Bytes of a range's name; longer names are cut. */

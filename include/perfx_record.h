@@ -80,6 +80,7 @@
 	X(OBJECT_COST,       object_cost,       45,  40,  40, 0, FACT)           \
 	X(PERF_COUNTER,      perf_counter,      46,  16,  16, 3, FACT)           \
 	X(USER_VALUE_NAME,   user_value_name,   47,  16,  16, 1, FACT)           \
+	X(FILE_GROUP,        file_group,        92,  16,  16, 2, FACT)           \
 	X(LATE,              late,              56,  40,  40, 1, EVENT)          \
 	X(WAIT_OBJECT,       wait_object,       58,  24,  24, 1, FACT)           \
 	X(WAIT_TARGET,       wait_target,       85,  48,  48, 1, EVENT)          \
@@ -107,6 +108,7 @@
 	X(CALL_COUNTERS,     call_counters,     53,  80,  80, 0, SUM)            \
 	X(PROCESS_COUNTERS,  process_counters,  54,  64,  64, 0, SUM)            \
 	X(OVERFLOW_VALUES,   overflow_values,   55,  64,  64, 0, SUM)            \
+	X(FILE_CALLS,        file_calls,        79, 120, 120, 0, SUM)            \
 	X(BLOCKED,           blocked,           57,  56,  56, 0, SUM)            \
 	X(BACKGROUND,        background,        63,  24,  24, 0, SUM)            \
 	X(GPU_LAUNCHES,      gpu_launches,      67,  64,  64, 0, SUM)            \
@@ -794,6 +796,38 @@ struct perfx_overflow_values {
 	IS_ID(value, VALUE)          \
 	HAS_SUMS(4)                  \
 	IS_TIME(last_ns)
+
+/* Files that are used alike, or a peer of sockets. strings: path, in which the name of the file is
+ * "*" or "*.jpg" if there are several, or "tcp 10.0.0.7:443"; type of the file system ("nfs4"; "":
+ * sockets, or unknown). A later record of an id replaces an earlier one. */
+#define PERFX_FILE_GROUP_SOCKET 0x1
+
+struct perfx_file_group {
+	struct perfx_record hdr;
+	__u32 group;
+	__u32 flags; /* PERFX_FILE_GROUP_ */
+};
+#define PERFX_FIELDS_file_group IS_ID(group, FILE_GROUP)
+
+/* Calls of the C library on files and sockets: exact, by process and group of files. */
+struct perfx_file_calls {
+	struct perfx_record hdr;
+	__u32 process;
+	__u32 group; /* FILE_GROUP record */
+	__u64 opens_count, open_ns;
+	__u64 reads_count; /* that have returned, also without bytes (the end of a file) */
+	__u64 read_bytes, read_ns;
+	__u64 sequential_count; /* of these reads: from where the thread's last one of the file ended */
+	__u64 stored_bytes;	/* that the reads fetched from storage, with what was read ahead */
+	__u64 writes_count, write_bytes, write_ns;
+	__u64 answers_count; /* sockets: first reads after a write, by the same thread */
+	__u64 answer_ns;     /* from the end of the write to the first bytes */
+	__u64 errors_count;  /* calls that failed, but for sockets that would block */
+};
+#define PERFX_FIELDS_file_calls \
+	IS_ID(process, PROCESS) \
+	IS_ID(group, FILE_GROUP) \
+	HAS_SUMS(13)
 
 /* Calls whose span record was dropped: exact sums per calling context. */
 struct perfx_overflow_calls {

@@ -40,11 +40,14 @@ struct inode {
 
 /* include/linux/dcache.h */
 struct qstr {
+	__u32 len;
 	const unsigned char *name;
 };
 
 struct dentry {
+	struct dentry *d_parent;
 	struct qstr d_name;
+	struct inode *d_inode;
 };
 
 /* include/linux/path.h */
@@ -52,10 +55,11 @@ struct path {
 	struct dentry *dentry;
 };
 
-/* include/linux/fs.h */
 struct file {
 	struct inode *f_inode;
 	struct path f_path;
+	long long f_pos;
+	void *private_data;
 };
 
 /* include/linux/fdtable.h */
@@ -295,11 +299,22 @@ struct bpf_iter__task {
 
 /* include/net/sock.h, as sock */
 struct sock_common {
+	__u32 skc_daddr;
+	__u16 skc_dport;
 	unsigned short skc_family;
+	struct in6_addr {
+		__u8 bytes[16];
+	} skc_v6_daddr;
 };
 
 struct sock {
 	struct sock_common __sk_common;
+	__u16 sk_type;
+};
+
+/* include/linux/net.h */
+struct socket {
+	struct sock *sk;
 };
 
 /* arch/x86/include/asm/ptrace.h */

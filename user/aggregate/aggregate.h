@@ -39,6 +39,9 @@
 /* Values of the program's own: ids, and names in processes. Beyond it a record is undecoded. */
 #define AGGREGATE_VALUES_MAX (1u << 18)
 
+/* Groups of files: ids, and groups in processes. Beyond it a record is undecoded. */
+#define AGGREGATE_FILE_GROUPS_MAX (1u << 18)
+
 /* GPUs. Beyond it a record is undecoded; kinds of work (kernels by shape) fall into one. */
 #define AGGREGATE_GPU_NAMES_MAX (1u << 16)
 #define AGGREGATE_GPU_WORKS_MAX (1u << 14)

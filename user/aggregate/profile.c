@@ -24,6 +24,7 @@ void profile_clear(struct profile *profile)
 		free(process->samples.list);
 		free(process->states);
 		free(process->end.samples);
+		free(process->files);
 		free(process->steps.samples);
 		free(process->lines);
 		free(process->python_callers);

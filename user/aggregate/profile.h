@@ -10,6 +10,7 @@
 
 #include "aggregate/profile_dump.h"
 #include "aggregate/profile_end.h"
+#include "aggregate/profile_files.h"
 #include "aggregate/profile_gpu.h"
 #include "aggregate/profile_memory.h"
 #include "aggregate/profile_stack.h"
@@ -472,7 +473,9 @@ struct profile_process {
 	struct profile_energy energy;
 
 	struct profile_activities samples, blocked;
-	struct profile_end end; /* valid when exited */
+	struct profile_end end;	     /* valid when exited */
+	struct profile_files *files; /* --files on; descending time */
+	size_t files_count;
 	struct profile_thread_state *states; /* of a dump, ascending tids; none: it is no dump */
 	size_t states_count;
 	struct profile_rival *rivals; /* ns descending */

@@ -11,7 +11,7 @@
  *	memory, costs, periods, gpu    blocks; what calls compute; which calls repeat; devices
  *	reductions                     which calls were not seen
  *	samples, steps_fill, untraced  what threads wait for; a process's steps; untraced time
- *	dump                           what each thread does at one moment
+ *	dump, files                    what each thread does at one moment; calls on files
  *	ends                           how processes ended
  *	spans                          gives each call to the parts above
  *	lines, overhead                at the end alone
@@ -57,7 +57,7 @@ struct part {
 
 extern const struct part part_capture, part_spans, part_object_costs, part_process, part_periods,
 	part_steps, part_energy, part_stacks, part_calls, part_costs, part_reductions, part_memory,
-	part_samples, part_thread_states, part_ends, part_lines, part_values, part_gpu,
+	part_samples, part_thread_states, part_ends, part_files, part_lines, part_values, part_gpu,
 	part_untraced, part_overhead;
 
 struct aggregate {
@@ -77,6 +77,7 @@ struct aggregate {
 	struct samples *samples;
 	struct thread_states *thread_states;
 	struct ends *ends;
+	struct files *files;
 	struct memory *memory;
 	struct energy *energy;
 	struct steps *steps;

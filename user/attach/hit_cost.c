@@ -486,6 +486,7 @@ void hit_costs_sample(struct hit_costs *costs, enum perfx_domain domain, bool sa
 enum point_kind point_kind_of(const struct plan_function *function)
 {
 	return function->role == PLAN_ALLOC_PROBE ? POINT_MEMORY
+	       : function->role == PLAN_FILE_CALL ? POINT_FILE_CALL
 	       : plan_is_annotation(function)	  ? POINT_ANNOTATION
 						  : POINT_CALL;
 }

@@ -524,11 +524,12 @@ static void attach_way(struct links *links, struct attach_way *way, enum tracer_
 	free(numbers);
 }
 
-/* Annotation functions are not probed at their return. */
+/* Annotation functions and calls on files are not probed at their return. */
 const struct point_programs point_programs[POINT_KINDS] = {
 	[POINT_CALL] = {PROGRAM_HIT, PROGRAM_RETURN, PROGRAM_SESSION},
 	[POINT_MEMORY] = {PROGRAM_MEMORY_HIT, PROGRAM_MEMORY_RETURN, PROGRAM_MEMORY_SESSION},
 	[POINT_ANNOTATION] = {PROGRAM_ANNOTATION, PROGRAM_ANNOTATION, PROGRAM_ANNOTATION},
+	[POINT_FILE_CALL] = {PROGRAM_FILE_CALL, PROGRAM_FILE_CALL, PROGRAM_FILE_CALL},
 };
 
 /* Points share links if they have all of this in common. */

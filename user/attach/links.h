@@ -51,6 +51,7 @@ enum tracer_program {
 	PROGRAM_RETURN,
 	PROGRAM_SESSION,
 	PROGRAM_ANNOTATION,
+	PROGRAM_FILE_CALL,
 	PROGRAM_MEMORY_HIT,
 	PROGRAM_MEMORY_RETURN,
 	PROGRAM_MEMORY_SESSION,
@@ -62,8 +63,9 @@ enum point_kind {
 	POINT_CALL,	  /* of a call that is recorded */
 	POINT_MEMORY,	  /* of an allocator */
 	POINT_ANNOTATION, /* of a function that marks ranges */
+	POINT_FILE_CALL,  /* of a call on files and sockets */
 };
-#define POINT_KINDS (POINT_ANNOTATION + 1)
+#define POINT_KINDS (POINT_FILE_CALL + 1)
 
 struct point_programs {
 	enum tracer_program hit, at_return, session;

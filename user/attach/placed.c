@@ -37,7 +37,9 @@ void placed_begin(struct placed *placed, const struct plan *plan,
 	else if (default_may_be_step(function->symbol))
 		placed->worth = WORTH_STEPS;
 	else if (plan_is_annotation(function))
-		placed->worth = plan_ends_again(function) ? WORTH_DETAIL : WORTH_PHASES;
+		placed->worth = plan_ends_again(function) || function->role == PLAN_FILE_CALL
+					? WORTH_DETAIL
+					: WORTH_PHASES;
 	else if (plan_knows_work(plan, function->cost_program) || object_arg)
 		placed->worth = WORTH_FLOPS;
 	place_entry(placed, &function->site);

@@ -30,6 +30,7 @@ struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_p
 		[PROGRAM_RETURN] = skel->progs.perfx_on_return,
 		[PROGRAM_SESSION] = skel->progs.perfx_on_session,
 		[PROGRAM_ANNOTATION] = skel->progs.perfx_on_mark,
+		[PROGRAM_FILE_CALL] = skel->progs.perfx_on_file_call,
 		[PROGRAM_MEMORY_HIT] = skel->progs.perfx_on_memory_hit,
 		[PROGRAM_MEMORY_RETURN] = skel->progs.perfx_on_memory_return,
 		[PROGRAM_MEMORY_SESSION] = skel->progs.perfx_on_memory_session,
@@ -586,6 +587,12 @@ const struct perfx_gpu_sum *tracer__gpu_sums(const struct tracer *tracer, uint32
 
 	*count = next < PERFX_MAX_GPU_SUMS ? next : PERFX_MAX_GPU_SUMS;
 	return tracer->gpu_sums;
+}
+
+const struct perfx_files_seen *tracer__files_seen(const struct tracer *tracer, uint32_t *next)
+{
+	*next = __atomic_load_n(&tracer->skel->data->perfx_next_file_group, __ATOMIC_ACQUIRE);
+	return tracer->files_seen;
 }
 
 bool tracer__kernel_name(const struct tracer *tracer, uint64_t hash, struct perfx_kernel_name *name)

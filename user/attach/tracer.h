@@ -35,6 +35,7 @@ struct tracer_options {
 			      */
 	uint32_t probes_max; /* room in the tables */
 	bool memory;	     /* room and programs for allocation probes */
+	bool files;	     /* likewise, for calls on files */
 	bool samples;	     /* likewise, for samples of threads */
 	bool dump;	     /* states of threads instead of samples of those that wait */
 	enum perfx_stacks stacks;
@@ -54,6 +55,7 @@ void tracer__free(struct tracer *tracer);
 enum tracer_part {
 	TRACER_ANNOTATIONS,
 	TRACER_MEMORY,
+	TRACER_FILES,
 	TRACER_SOCKETS,
 	TRACER_ON_CPU,	/* samples of threads that run */
 	TRACER_OFF_CPU, /* and of those that do not */
@@ -63,7 +65,8 @@ enum tracer_part {
 };
 
 /* Does this kernel refuse a program of that part? Then it is not there, and points that need it
- * fail with EOPNOTSUPP. Of annotations and memory this is known when the first are attached. */
+ * fail with EOPNOTSUPP. Of annotations, memory and files this is known when the first are attached.
+ */
 bool tracer__lacks(const struct tracer *tracer, enum tracer_part part);
 
 /* Does the kernel report bytes sent and received over sockets? */
@@ -206,6 +209,10 @@ size_t tracer__pids(const struct tracer *tracer, pid_t *pids, size_t max);
 /* Visits the entries of all maps of sums (SUM_MAP in perfx.bpf.h), as records; in any order. */
 void tracer__each_sums(const struct tracer *tracer,
 		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx);
+
+/* Groups of files, mapped: entries [PERFX_FILES_OTHER + 1, *next) below PERFX_MAX_FILE_GROUPS that
+ * are ready. NULL: calls on files are not recorded. */
+const struct perfx_files_seen *tracer__files_seen(const struct tracer *tracer, uint32_t *next);
 
 /* Sums of GPU work, mapped: entries [1, *count); an entry whose count is 0 is being made. */
 const struct perfx_gpu_sum *tracer__gpu_sums(const struct tracer *tracer, uint32_t *count);

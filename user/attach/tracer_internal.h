@@ -6,7 +6,7 @@
 #include "attach/tracer.h"
 #include "perfx.skel.h"
 
-#define TRACER_TABLES 7 /* that are mapped */
+#define TRACER_TABLES 8 /* that are mapped */
 
 struct tracer {
 	struct perfx_bpf *skel;
@@ -26,6 +26,7 @@ struct tracer {
 	struct perfx_context_node *contexts;
 	struct perfx_name *names;
 	struct perfx_gpu_sum *gpu_sums;
+	struct perfx_files_seen *files_seen; /* NULL: calls on files are not recorded */
 	struct perfx_free_ids *free_ids;
 	uint64_t *gates;
 	struct mapped_table {

@@ -141,6 +141,18 @@ static void open_annotations(struct tracer *tracer)
 	tracer->skel->rodata->perfx_annotations_sleep = true;
 }
 
+static void open_files(struct tracer *tracer, bool wanted)
+{
+	struct perfx_bpf *skel = tracer->skel;
+
+	bpf_program__set_autoload(skel->progs.perfx_on_file_call,
+				  wanted && !tracer->lacks[TRACER_FILES]);
+	if (tracer->hit_link == PERFX_LINK_MULTI)
+		set_attach_type(skel->progs.perfx_on_file_call, BPF_ATTACH_UPROBE_MULTI);
+	if (wanted)
+		bpf_map__set_max_entries(skel->maps.perfx_files_seen, PERFX_MAX_FILE_GROUPS);
+}
+
 /* Threads' perf events, where the programs find them. */
 static void open_perf_events(struct perfx_bpf *skel, const struct counters *counters,
 			     uint32_t contexts_max)
@@ -185,6 +197,7 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	open_samples(tracer, options, features);
 	open_stacks(skel, options);
 	open_annotations(tracer);
+	open_files(tracer, options->files);
 	waiting_open(skel, options->waiting && !tracer->lacks[TRACER_WAITING],
 		     (unsigned)tracer->cpus_count);
 	open_perf_events(skel, options->counters, tracer->contexts_max);
@@ -301,6 +314,7 @@ static void begin_programs(struct tracer *tracer)
 		[PROGRAM_RETURN] = PLAN_KIND_CALL_RETURNS,
 		[PROGRAM_SESSION] = PLAN_KIND_CALL_RETURNS,
 		[PROGRAM_ANNOTATION] = PLAN_KIND_ANNOTATIONS,
+		[PROGRAM_FILE_CALL] = PLAN_KIND_FILE_CALLS,
 		[PROGRAM_MEMORY_HIT] = PLAN_KIND_ALLOCS,
 		[PROGRAM_MEMORY_RETURN] = PLAN_KIND_ALLOC_RETURNS,
 		[PROGRAM_MEMORY_SESSION] = PLAN_KIND_ALLOC_RETURNS,
@@ -368,6 +382,8 @@ static struct bpf_program *loaded_program(struct tracer *tracer, enum tracer_pro
 	finish_load(load);
 	if (load->refused && which == PROGRAM_ANNOTATION)
 		tracer->lacks[TRACER_ANNOTATIONS] = true;
+	if (load->refused && which == PROGRAM_FILE_CALL)
+		tracer->lacks[TRACER_FILES] = true;
 	if (load->refused && which >= PROGRAM_MEMORY_HIT)
 		tracer->lacks[TRACER_MEMORY] = true;
 	return load->refused || bpf_program__fd(program) < 0 ? NULL : program;
@@ -446,7 +462,7 @@ static void *map_table(struct tracer *tracer, struct bpf_map *map, size_t count,
 	return table;
 }
 
-static int map_tables(struct tracer *tracer)
+static int map_tables(struct tracer *tracer, bool files)
 {
 	const int writable = PROT_READ | PROT_WRITE;
 	size_t cpus_count = (size_t)tracer->cpus_count;
@@ -457,6 +473,7 @@ static int map_tables(struct tracer *tracer)
 	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
 	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
 	_Static_assert(sizeof(struct perfx_gpu_sum) % 8 == 0, "stride of the table");
+	_Static_assert(sizeof(struct perfx_files_seen) % 8 == 0, "stride of the table");
 	_Static_assert(sizeof(struct perfx_free_ids) % 8 == 0, "stride of the table");
 	tracer->probes = map_table(tracer, skel->maps.perfx_probes, tracer->probes_max,
 				   sizeof(*tracer->probes), writable);
@@ -472,7 +489,11 @@ static int map_tables(struct tracer *tracer)
 				  sizeof(*tracer->gates), writable);
 	tracer->free_ids = map_table(tracer, skel->maps.perfx_free_ids, PERFX_ID_KINDS,
 				     sizeof(*tracer->free_ids), writable);
-	return tracer->mapped_count == TRACER_TABLES ? 0 : -errno;
+	if (files)
+		tracer->files_seen =
+			map_table(tracer, skel->maps.perfx_files_seen, PERFX_MAX_FILE_GROUPS,
+				  sizeof(*tracer->files_seen), PROT_READ);
+	return tracer->mapped_count + !files == TRACER_TABLES ? 0 : -errno;
 }
 
 static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
@@ -551,7 +572,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	if (!err)
 		err = load_features(tracer, options, features);
 	if (!err)
-		err = map_tables(tracer);
+		err = map_tables(tracer, options->files);
 	if (!err)
 		err = make_links(tracer);
 	if (!err && options->waiting && !tracer->lacks[TRACER_WAITING]) {

@@ -68,6 +68,14 @@ static inline bool remove_suffix(char *text, const char *ending)
 	return true;
 }
 
+/* Where the next line of a text begins, or its end. */
+static inline const char *next_line(const char *line)
+{
+	const char *end = strchr(line, '\n');
+
+	return end ? end + 1 : line + strlen(line);
+}
+
 /* The part of a path behind its last slash; all of a path that ends with one. */
 static inline const char *base_name(const char *path)
 {

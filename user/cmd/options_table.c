@@ -74,6 +74,8 @@ const struct option_row option_rows[] = {
 	 .parse = set_memory, INTO(memory), .min = MEMORY_OFF, OPTION_TEXTS_memory},
 	{"off-cpu", 0, false, SECTION_WHAT, RECORDING, .arg = "off|on", .parse = set_switch,
 	 INTO(off_cpu), OPTION_TEXTS_off_cpu},
+	{"files", 0, false, SECTION_WHAT, RECORDING, .arg = "off|on", .parse = set_switch,
+	 INTO(files), OPTION_TEXTS_files},
 	{"metric", 0, .only = true, SECTION_WHAT, MEASURING,
 	 .arg = "steps|exit-time|COUNTER|MODULE:GLOB", .parse = set_metric, OPTION_TEXTS_metric},
 	{"env", 0, .only = true, SECTION_WHAT, FOR_VERB(VERB_TUNE), .arg = "NAME=VALUE[,...]",

@@ -390,6 +390,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.usdt_count = options->usdt_count,
 		.step_range = options->step_range,
 		.wait = options->wait,
+		.files = options->files,
 		/* the driver's device; that of Windows; that of a Jetson */
 		.no_cuda = access("/dev/nvidiactl", F_OK) && access("/dev/dxg", F_OK) &&
 			   access("/dev/nvmap", F_OK),

@@ -65,6 +65,7 @@ static struct recorder_options cheapest(const struct bench *bench)
 	recording.stacks = PERFX_STACKS_OFF;
 	recording.sample_hz = 0;
 	recording.off_cpu = false;
+	recording.plan.files = false;
 	recording.calibrate = false;
 	recording.counters = COUNTERS_OFF;
 	recording.peaks.measure_nothing = true;

@@ -108,6 +108,7 @@ enum id_space {
 	ID_ALLOCATOR,
 	ID_OBJECT_COST,
 	ID_VALUE,
+	ID_FILE_GROUP,
 	ID_GPU_NAME,
 	ID_GPU_DEVICE, /* from 0 on, as domains of energy are; the others have 0 for none */
 	ID_ENERGY_DOMAIN,

@@ -29,6 +29,8 @@ uint64_t id_max(enum id_space space)
 		return UINT32_MAX - 1;
 	case ID_VALUE:
 		return AGGREGATE_VALUES_MAX;
+	case ID_FILE_GROUP:
+		return AGGREGATE_FILE_GROUPS_MAX;
 	case ID_GPU_NAME:
 		return AGGREGATE_GPU_NAMES_MAX;
 	case ID_GPU_DEVICE:

@@ -298,5 +298,6 @@ bool interest_has(const char *name, void *ctx)
 	if (begins_with(name, "_Z"))
 		return prefixes_match(interest->mangled, name);
 	return default_function(interest->base, name) || profiler_function(interest->base, name) ||
-	       annotation_find(name, &annotation, &shown, &level) || allocator_concerns(name);
+	       annotation_find(name, &annotation, &shown, &level) || allocator_concerns(name) ||
+	       (is_c_library(interest->base) && file_call_find(name));
 }

@@ -7,6 +7,7 @@
 #define PERFX_PLAN_DEFAULTS_H
 
 #include "base/grow.h"
+#include "perfx_config.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>
@@ -36,6 +37,10 @@ bool runs_thunks(const char *symbol_name);
 /* C functions that run no code of their callers and that nothing unwinds through, so that a return
  * probe on them is harmless in any process: BLAS, allocators, CUDA and NCCL entry points. */
 bool return_probe_is_safe(const char *base_name, const char *symbol_name);
+
+bool is_c_library(const char *base_name);
+/* The rule of a call on files and sockets, in file_calls.c; NULL: it is none. */
+const struct perfx_annotation *file_call_find(const char *symbol_name);
 
 /* Does the function show training steps? These are traced whenever annotations are. */
 bool default_step(const char *symbol_name);

@@ -6,8 +6,8 @@
 #include "elf/image.h"
 #include "plan/plan.h"
 
-/* scan.c asks select.c, ranges.c and alloc_probes.c for each file; these add to the plan (plan.c)
- * what defaults.c, annotations.c, jitted.c and allocators.c know by name. */
+/* scan.c asks select.c, ranges.c, file_calls.c and alloc_probes.c for each file; these add to the
+ * plan (plan.c) what defaults.c, annotations.c, jitted.c and allocators.c know by name. */
 
 /* plan.c: takes the function over, names and site; -ENOMEM: frees them. */
 int plan_add_function(struct plan *plan, struct plan_function *function);
@@ -43,6 +43,9 @@ void plan_consider_file(struct plan *plan, struct image *image, const char *base
  * and those of perfx.h. 0, -ENOMEM. */
 int plan_annotations(struct plan *plan, struct image *image, size_t module);
 int plan_usdt(struct plan *plan, struct image *image, size_t module);
+
+/* file_calls.c: plans the C library's calls on files and sockets. 0, -ENOMEM. */
+int plan_file_calls(struct plan *plan, struct image *image, size_t module);
 
 /* alloc_probes.c: plans the allocation probes of a file's allocators. 0, -ENOMEM. */
 int plan_alloc_probes(struct plan *plan, struct image *image, size_t module, bool executable);

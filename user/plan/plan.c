@@ -77,6 +77,8 @@ uint32_t plan_kinds_of(const struct plan *plan, const struct plan_function *func
 	bool returns = function->ret == PERFX_RETURN_PROBE ||
 		       (has_all && plan->c_alone && function->return_if_c);
 
+	if (function->role == PLAN_FILE_CALL)
+		return PLAN_KIND_FILE_CALLS;
 	if (plan_is_annotation(function))
 		return PLAN_KIND_ANNOTATIONS;
 	if (function->role != PLAN_ALLOC_PROBE)

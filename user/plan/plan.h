@@ -79,6 +79,7 @@ struct plan_options {
 	bool python_functions; /* are recorded as ranges */
 	bool files_only;       /* finds ML libraries, and no functions */
 	bool wait;	       /* --wait: the program's marks that start and stop it are read */
+	bool files;	       /* calls of the C library on files and sockets are recorded */
 	/* The folder where findings of big files are kept (image__keep_facts); borrowed. NULL: they
 	 * are not. */
 	const char *facts_folder;
@@ -91,6 +92,7 @@ enum plan_role {
 	PLAN_ALLOC_PROBE, /* an allocator's function; one entry for each thing that it reports */
 	PLAN_ANNOTATION,  /* an annotation function (NVTX, …) */
 	PLAN_USDT,	  /* annotates, or was asked for; places of one probe have one name */
+	PLAN_FILE_CALL,	  /* a call of the C library on files and sockets */
 };
 
 /* Functions that need the same BPF programs; bits. */
@@ -100,6 +102,7 @@ enum plan_kind {
 	PLAN_KIND_ALLOCS = 4,
 	PLAN_KIND_ALLOC_RETURNS = 8,
 	PLAN_KIND_ANNOTATIONS = 16,
+	PLAN_KIND_FILE_CALLS = 32,
 };
 
 struct plan_function {
@@ -136,16 +139,18 @@ struct plan_function {
 			/* allocator: index into plan.allocators + 1 */
 			struct perfx_alloc_probe alloc_probe;
 		};
-		struct { /* ANNOTATION, USDT */
+		struct { /* ANNOTATION, USDT, FILE_CALL */
 			struct perfx_annotation annotation;
 			uint64_t semaphore_offset; /* USDT: in the file; 0: none */
 		};
 	};
 };
 
+/* Has the function a rule in the table of annotations? */
 static inline bool plan_is_annotation(const struct plan_function *function)
 {
-	return function->role == PLAN_ANNOTATION || function->role == PLAN_USDT;
+	return function->role == PLAN_ANNOTATION || function->role == PLAN_USDT ||
+	       function->role == PLAN_FILE_CALL;
 }
 
 /* Does the function end ranges of PyTorch, of which other functions have ended nearly all? */

@@ -194,6 +194,7 @@ static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref,
 	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index) ?: plan_hints(plan, image, index)
 		?: plan_annotations(plan, image, index) ?: plan_usdt(plan, image, index)
+		?: plan_file_calls(plan, image, index)
 		?: plan_alloc_probes(plan, image, index, is_executable(pid, ref));
 	module = &plan->modules[index];
 	module->build_id = strdup(image__build_id(image));

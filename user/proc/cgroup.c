@@ -12,6 +12,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
+#include "proc/mounts.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -40,13 +41,6 @@ static bool lists(const char *list, size_t size, const char *item)
 	return false;
 }
 
-static const char *next_line(const char *line)
-{
-	const char *end = strchr(line, '\n');
-
-	return end ? end + 1 : line + strlen(line);
-}
-
 /* The group of the process: version 1 when it has the controller, else version 2. */
 static const char *find_group(const char *cgroup, const char *controller, bool *version_2)
 {
@@ -69,43 +63,12 @@ static const char *find_group(const char *cgroup, const char *controller, bool *
 	return unified;
 }
 
-/* Spaces and the like stand in mountinfo as \040. */
-static void unescape(char *text)
+static bool has_controller(const struct mount *mount, const char *controller, bool version_2)
 {
-	char *to = text;
-
-	for (; *text; text++) {
-		if (text[0] == '\\' && text[1] && text[2] && text[3]) {
-			*to++ = (char)((text[1] - '0') * 64 + (text[2] - '0') * 8 + text[3] - '0');
-			text += 3;
-		} else {
-			*to++ = *text;
-		}
-	}
-	*to = '\0';
-}
-
-struct mount {
-	char root[4096], point[4096];
-};
-
-static bool parse_mount(const char *line, const char *controller, bool version_2,
-			struct mount *mount)
-{
-	const char *dash = strstr(line, " - "), *options;
-	char type[64];
-	int used = 0;
-
-	if (!dash || dash > next_line(line) ||
-	    sscanf(line, "%*d %*d %*s %4095s %4095s", mount->root, mount->point) != 2 ||
-	    sscanf(dash, " - %63s %*s %n", type, &used) != 1)
-		return false;
-	unescape(mount->root);
-	unescape(mount->point);
 	if (version_2)
-		return strcmp(type, "cgroup2") == 0;
-	options = dash + used;
-	return strcmp(type, "cgroup") == 0 && lists(options, strcspn(options, "\n"), controller);
+		return strcmp(mount->type, "cgroup2") == 0;
+	return strcmp(mount->type, "cgroup") == 0 &&
+	       lists(mount->options, strlen(mount->options), controller);
 }
 
 /* The part of the group's path below the mounted part of the tree. A group that is not in that part
@@ -128,15 +91,16 @@ static const char *below_root(const char *group, size_t *size, const char *root)
 int cgroup_find_place(const char *cgroup, const char *mountinfo, const char *controller,
 		      struct cgroup_place *place)
 {
-	bool version_2;
+	bool version_2, found;
 	const char *group = find_group(cgroup, controller, &version_2);
 	struct mount mount;
 	size_t size;
 	int written;
 
-	while (*mountinfo && !parse_mount(mountinfo, controller, version_2, &mount))
-		mountinfo = next_line(mountinfo);
-	if (!group || !*mountinfo)
+	do
+		found = mount_read(&mountinfo, &mount);
+	while (found && !has_controller(&mount, controller, version_2));
+	if (!group || !found)
 		return -ENOENT;
 	size = strcspn(group, "\n");
 	group = below_root(group, &size, mount.root);

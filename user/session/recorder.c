@@ -44,19 +44,19 @@
 
 /* Opened, begun, ticked, stopped and ended in this order, closed in the reverse one. */
 static const struct recording_part *const parts[] = {
-	&probes_part,	     &thread_counters_part,
-	&memory_part,	     &operations_part,
-	&processes_part,     &memory_sums_part,
-	&frames_part,	     &unwind_tables_part,
-	&sampler_part,	     &programs_part,
-	&waits_part,	     &reader_part,
-	&powercap_part,	     &gpus_part,
-	&recycle_part,	     &follow_part,
-	&written_files_part, &gpu_work_part,
-	&gpu_agents_part,    &budget_part,
-	&steps_part,	     &totals_part,
-	&progress_part,	     &flight_part,
-	&dump_part,
+	&probes_part,	 &thread_counters_part,
+	&memory_part,	 &operations_part,
+	&processes_part, &memory_sums_part,
+	&frames_part,	 &unwind_tables_part,
+	&sampler_part,	 &programs_part,
+	&waits_part,	 &files_part,
+	&reader_part,	 &powercap_part,
+	&gpus_part,	 &recycle_part,
+	&follow_part,	 &written_files_part,
+	&gpu_work_part,	 &gpu_agents_part,
+	&budget_part,	 &steps_part,
+	&totals_part,	 &progress_part,
+	&flight_part,	 &dump_part,
 };
 #define PARTS_COUNT (sizeof(parts) / sizeof(parts[0]))
 
@@ -142,6 +142,7 @@ static int begin_load(struct recorder *recorder)
 		.ring_bytes = options->ring_bytes,
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
+		.files = options->plan.files,
 		.samples = options->sample_hz > 0,
 		.dump = options->dump,
 		.stacks = options->stacks,

@@ -108,7 +108,7 @@ struct recorder_options {
 	bool dump;	      /* ends when the state of each thread is known */
 	/* Again each second, until a thread that waits has come to another place, or so long. */
 	uint64_t dump_watch_ns;
-	uint32_t gpu_level;   /* --gpu: 1 or 2, an agent in processes that use a GPU; 0: none */
+	uint32_t gpu_level; /* --gpu: 1 or 2, an agent in processes that use a GPU; 0: none */
 	bool gpu_graph_nodes;
 	uint64_t gpu_events_max;
 	const char *gpu_socket; /* where agents of a launched program connect; NULL: nowhere */

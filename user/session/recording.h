@@ -70,6 +70,7 @@ struct recording {
 	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
 	struct sampler *sampler;
 	struct waits *waits; /* NULL: time off the CPU is not recorded */
+	struct files *files; /* NULL: calls on files are not recorded */
 	struct dump *dump;   /* NULL: it is no dump */
 	struct reader *reader;
 	struct powercap *powercap;
@@ -139,9 +140,10 @@ struct recording_part {
 extern const struct recording_part probes_part, thread_counters_part, memory_part, programs_part,
 	sampler_part, reader_part, unwind_tables_part;
 /* In files of their names. */
-extern const struct recording_part memory_sums_part, operations_part, processes_part, powercap_part, gpus_part,
-	frames_part, waits_part, dump_part, recycle_part, follow_part, written_files_part, budget_part,
-	gpu_work_part, gpu_agents_part, steps_part, totals_part, flight_part, progress_part;
+extern const struct recording_part memory_sums_part, operations_part, processes_part, powercap_part,
+	gpus_part, frames_part, waits_part, files_part, dump_part, recycle_part, follow_part,
+	written_files_part, budget_part, gpu_work_part, gpu_agents_part, steps_part, totals_part,
+	flight_part, progress_part;
 
 /* Functions of parts that other parts call and that have no header of their own. A part that is
  * absent is NULL; all functions but those of operations and flight accept NULL. */

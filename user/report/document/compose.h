@@ -79,6 +79,7 @@ compose_section compose_process_title, compose_facts, compose_threads;
 /* functions.c: the table and who called */
 compose_section compose_functions;
 /* code.c: the account of time, lines, waits, and how whole the stacks are */
+compose_section compose_files;
 compose_section compose_account, compose_lines, compose_waits, compose_stack_quality;
 /* compute.c: operations, where they are known, and the roofline */
 compose_section compose_compute;

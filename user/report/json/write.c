@@ -292,6 +292,40 @@ static void put_values(struct json_output *o, const struct profile_process *proc
 }
 
 /*
+ *     {"name": "/data/train.bin", "file_system": "nfs4", "opens": 96, "open_ns": 812000, …}
+ */
+static void put_files(struct json_output *o, const struct profile_process *process)
+{
+	if (!process->files_count)
+		return;
+	json_open(o, "files", '[');
+	FOR_EACH (f, process->files) {
+		json_t *object = json_object_of({"name", json_of_string(f->name)},
+						{"total_ns", json_of_integer(f->ns)},
+						{"opens", json_of_integer(f->opens_count)},
+						{"open_ns", json_of_integer(f->open_ns)},
+						{"reads", json_of_integer(f->reads_count)},
+						{"read_bytes", json_of_integer(f->read_bytes)},
+						{"read_ns", json_of_integer(f->read_ns)},
+						{"writes", json_of_integer(f->writes_count)},
+						{"write_bytes", json_of_integer(f->write_bytes)},
+						{"write_ns", json_of_integer(f->write_ns)});
+
+		if (f->is_socket) {
+			json_set_integer(object, "answers", f->answers_count);
+			json_set_integer(object, "answer_ns", f->answer_ns);
+		} else {
+			json_object_set_new(object, "file_system", json_of_string(f->type));
+			json_set_integer(object, "stored_bytes", f->stored_bytes);
+			json_set_integer(object, "sequential_reads", f->sequential_count);
+			json_set_integer(object, "errors", f->errors_count);
+		}
+		json_put_exact(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
+/*
  * Perf events in the JSON report, as "perf_counters" ("counters" are the program's own). A
  * function's are those of its calls, on the calling threads; a process's are those of all threads.
  * counted_flops and estimated_flops (computed from the arguments) are of the same calls; difference
@@ -802,6 +836,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_step_time(o, row->analysis);
 	put_values(o, process);
 	put_memory_sums(o, p, process);
+	put_files(o, process);
 	put_counters(o, p, process);
 	json_put_rows(o, "threads", "threads", p, row);
 	json_put_rows(o, "findings", "findings", p, row);

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Calls of the C library on files and sockets: counts, bytes and times by process and group of
+ * files. Sums, no events: a data loader reads thousands of files a second.
+ *
+ * A group is the files of one folder with the same suffix, or the peer of sockets. Pipes, local
+ * sockets and devices are not counted.
+ */
+#include "thread.bpf.h"
+
+/* include/uapi/linux/stat.h, linux/socket.h */
+#define S_IFMT	 0170000
+#define S_IFREG	 0100000
+#define S_IFSOCK 0140000
+#define AF_INET	 2
+#define AF_INET6 10
+
+#define SOCK_STREAM 1
+
+SUM_MAP(file_calls, PERFX_MAX_FILE_GROUPS);
+
+volatile __u32 perfx_next_file_group = PERFX_FILES_OTHER + 1;
+
+struct group_key {
+	__u64 folder; /* inode of the folder; sockets: hash of the peer */
+	__u64 suffix; /* hash */
+	__u32 device, is_socket;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_FILE_GROUPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct group_key);
+	__type(value, __u32);
+} perfx_file_group_ids SEC(".maps");
+
+/* By id; user space names them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_FILE_GROUPS where files are recorded */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_files_seen);
+} perfx_files_seen SEC(".maps");
+
+struct file_thread {
+	/* The open call. A call inside it, of a signal handler, is not counted. */
+	__u64 ret_addr_sp; /* address of its return address; 0: none */
+	__u64 return_address;
+	__u64 start_ns, stored_bytes;
+	__u64 offset; /* READ_FILE, of a file */
+	__u64 file;   /* its address; 0: not counted */
+	__u32 group, is_socket;
+	__u64 last_file, last_end; /* of the last read */
+	__u64 sent_file, sent_ns;  /* the socket of the last write, until it is read */
+	/* of the file that was used last: most calls use it again */
+	__u64 known_file, known_inode;
+	__u32 known_group, known_is_socket;
+	__u32 process, recording_window;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct file_thread);
+} perfx_file_threads SEC(".maps");
+
+/* NULL: the thread's process is not traced, or no memory. entry: as in process_at(). */
+static __always_inline struct file_thread *file_thread(const struct perfx_probe *entry)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct file_thread *t = bpf_task_storage_get(&perfx_file_threads, task, NULL, 0);
+	struct perfx_traced_process *traced;
+
+	if (t && t->process && t->recording_window == current_recording_window())
+		return t;
+	traced = entry ? process_at(entry) : NULL;
+	if (!traced)
+		return NULL;
+	t = task_storage_make(&perfx_file_threads, task);
+	if (!t) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return NULL;
+	}
+	t->process = traced->process;
+	t->recording_window = current_recording_window();
+	t->ret_addr_sp = t->last_file = t->sent_file = t->known_file = 0;
+	return t;
+}
+
+static __always_inline struct file *file_of(__s32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(bpf_get_current_task_btf(), files, fdt);
+	struct file *file = NULL;
+
+	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd))
+		return NULL;
+	return file;
+}
+
+/* Bytes that the thread has fetched from storage. */
+static __always_inline __u64 stored_bytes(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return bpf_core_field_exists(task->ioac.read_bytes) ? task->ioac.read_bytes : 0;
+}
+
+/* Of the suffix of a name, which has at most SUFFIX_BYTES; 0: it has none. */
+#define SUFFIX_BYTES 16
+
+static __always_inline __u64 suffix_of(const struct dentry *dentry)
+{
+	__u32 length = BPF_CORE_READ(dentry, d_name.len);
+	const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
+	char tail[SUFFIX_BYTES] = {};
+	__u64 hash = 0;
+
+	if (length > SUFFIX_BYTES)
+		name += length - SUFFIX_BYTES;
+	bpf_probe_read_kernel(tail, length < SUFFIX_BYTES ? length : SUFFIX_BYTES, name);
+	for (int i = 0; i < SUFFIX_BYTES; i++)
+		if (tail[i] == '.')
+			hash = HASH_BASIS;
+		else if (hash && tail[i])
+			hash = mix(hash, (__u8)tail[i]);
+	return hash;
+}
+
+struct path_text {
+	struct dentry *dentry;
+	char *text; /* of PERFX_FILE_PATH_BYTES */
+	__u32 length;
+};
+
+/* Adds a name and a '/'. The root of a file system is its own parent. */
+static long path_step(__u32 i, void *ctx)
+{
+	struct path_text *path = ctx;
+	struct dentry *dentry = path->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
+	__u32 at = path->length;
+	long bytes;
+
+	if (!parent || parent == dentry || at > PERFX_FILE_PATH_BYTES - PERFX_FILE_NAME_BYTES)
+		return 1;
+	bytes = bpf_probe_read_kernel_str(&path->text[at], PERFX_FILE_NAME_BYTES,
+					  BPF_CORE_READ(dentry, d_name.name));
+	if (bytes <= 0)
+		return 1;
+	at += bytes;
+	path->text[(at - 1) & (PERFX_FILE_PATH_BYTES - 1)] = '/';
+	path->length = at;
+	path->dentry = parent;
+	return 0;
+}
+
+/* The socket's peer; false: it is of another family. */
+static __always_inline bool read_peer(const struct file *file, struct perfx_peer *peer)
+{
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sock = BPF_CORE_READ(socket, sk);
+
+	peer->family = BPF_CORE_READ(sock, __sk_common.skc_family);
+	peer->port = __builtin_bswap16(BPF_CORE_READ(sock, __sk_common.skc_dport));
+	peer->is_stream = BPF_CORE_READ(sock, sk_type) == SOCK_STREAM;
+	if (peer->family == AF_INET)
+		peer->address[0] = BPF_CORE_READ(sock, __sk_common.skc_daddr);
+	else if (peer->family == AF_INET6)
+		BPF_CORE_READ_INTO(&peer->address, sock, __sk_common.skc_v6_daddr);
+	else
+		return false;
+	return true;
+}
+
+/* The id of a new group, or that of all others if there are too many. seen: where user space finds
+ * it. */
+static __always_inline __u32 new_group(const struct group_key *key, struct perfx_files_seen **seen)
+{
+	__u32 group = __sync_fetch_and_add(&perfx_next_file_group, 1), *made;
+
+	*seen = NULL;
+	if (group >= PERFX_MAX_FILE_GROUPS)
+		return PERFX_FILES_OTHER;
+	if (!bpf_map_update_elem(&perfx_file_group_ids, key, &group, BPF_NOEXIST)) {
+		*seen = bpf_map_lookup_elem(&perfx_files_seen, &group);
+		return group;
+	}
+	made = bpf_map_lookup_elem(&perfx_file_group_ids, key);
+	return made ? *made : PERFX_FILES_OTHER;
+}
+
+static __always_inline void describe(struct perfx_files_seen *seen)
+{
+	seen->tgid = current_tgid();
+	barrier();
+	seen->ready = 1;
+}
+
+static __always_inline __u32 group_of_socket(const struct file *file)
+{
+	struct group_key key = {.is_socket = 1};
+	struct perfx_files_seen *seen;
+	struct perfx_peer peer = {};
+	__u32 group, *known;
+
+	if (!read_peer(file, &peer))
+		return 0;
+	key.folder = mix(mix(HASH_BASIS, peer.address[0]), peer.address[1]);
+	key.suffix = (__u64)peer.port << 32 | peer.family << 1 | peer.is_stream;
+	known = bpf_map_lookup_elem(&perfx_file_group_ids, &key);
+	if (known)
+		return *known;
+	group = new_group(&key, &seen);
+	if (seen) {
+		seen->peer = peer;
+		describe(seen);
+	}
+	return group;
+}
+
+static __always_inline __u32 group_of_file(const struct file *file, __u64 inode)
+{
+	struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
+	struct group_key key = {.folder = BPF_CORE_READ(dentry, d_parent, d_inode, i_ino),
+				.suffix = suffix_of(dentry),
+				.device = BPF_CORE_READ(file, f_inode, i_sb, s_dev)};
+	__u32 *known = bpf_map_lookup_elem(&perfx_file_group_ids, &key), group;
+	struct perfx_files_seen *seen;
+	struct path_text path = {.dentry = dentry};
+
+	if (known) {
+		group = *known;
+		seen = bpf_map_lookup_elem(&perfx_files_seen, &group);
+		if (seen && seen->inode != inode && !seen->several)
+			seen->several = 1;
+		return group;
+	}
+	group = new_group(&key, &seen);
+	if (seen) {
+		seen->inode = inode;
+		seen->device = key.device;
+		path.text = seen->path;
+		repeat(PERFX_FILE_DEPTH, path_step, &path);
+		describe(seen);
+	}
+	return group;
+}
+
+/* Finds the group of a file, into t->known_group; 0: it is not counted. A global function: the
+ * verifier walks it once. */
+__noinline int find_group(struct file_thread *t, __u64 address)
+{
+	const struct file *file = (const struct file *)address;
+	__u64 inode = BPF_CORE_READ(file, f_inode, i_ino);
+	__u32 type = BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT;
+
+	if (!t || (t->known_file == address && t->known_inode == inode))
+		return 0;
+	t->known_file = address;
+	t->known_inode = inode;
+	t->known_is_socket = type == S_IFSOCK;
+	t->known_group = type == S_IFSOCK  ? group_of_socket(file)
+			 : type == S_IFREG ? group_of_file(file, inode)
+					   : 0;
+	return 0;
+}
+
+/* Returns whether the call is inside another one, which has not been left by a longjmp. */
+static __always_inline bool is_inside(const struct file_thread *t, __u64 ret_addr_sp)
+{
+	return t->ret_addr_sp > ret_addr_sp && read_word(t->ret_addr_sp) == t->return_address;
+}
+
+static __always_inline void call_begins(struct file_thread *t,
+					const struct perfx_annotation *annotation,
+					struct pt_regs *ctx)
+{
+	__u64 sp = PT_REGS_SP(ctx), arguments[8] = {};
+	struct file *file = NULL;
+
+	if (is_inside(t, sp))
+		return;
+	read_arguments(arguments, ctx);
+	t->ret_addr_sp = sp;
+	t->return_address = read_word(sp);
+	t->file = 0;
+	if (annotation->action != PERFX_ANNOTATION_OPEN_FILE) {
+		file = file_of((__s32)arguments[annotation->key_arg & 7]);
+		find_group(t, (__u64)file);
+		t->group = file ? t->known_group : 0;
+		t->is_socket = t->known_is_socket;
+		t->file = t->group ? (__u64)file : 0;
+		t->offset = annotation->tag_arg ? arguments[annotation->tag_arg & 7]
+						: BPF_CORE_READ(file, f_pos);
+		t->stored_bytes = stored_bytes();
+	}
+	t->start_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void add_read(struct file_thread *t, struct perfx_file_calls *sums,
+				     __u64 bytes, __u64 now)
+{
+	__sync_fetch_and_add(&sums->reads_count, 1);
+	__sync_fetch_and_add(&sums->read_bytes, bytes);
+	__sync_fetch_and_add(&sums->read_ns, now - t->start_ns);
+	if (t->is_socket) {
+		if (bytes && t->sent_file == t->file) {
+			__sync_fetch_and_add(&sums->answers_count, 1);
+			__sync_fetch_and_add(&sums->answer_ns, now - t->sent_ns);
+			t->sent_file = 0;
+		}
+		return;
+	}
+	__sync_fetch_and_add(&sums->stored_bytes, stored_bytes() - t->stored_bytes);
+	if (t->last_file == t->file ? t->last_end == t->offset : !t->offset)
+		__sync_fetch_and_add(&sums->sequential_count, 1);
+	t->last_file = t->file;
+	t->last_end = t->offset + bytes;
+}
+
+static __always_inline void call_ends(struct file_thread *t, __u8 action, __s64 result)
+{
+	struct perfx_file_calls none = {.process = t->process}, *sums;
+	__u64 now = bpf_ktime_get_ns();
+	struct file *file;
+
+	t->ret_addr_sp = 0;
+	if (action == PERFX_ANNOTATION_OPEN_FILE) {
+		file = (__s32)result < 0 ? NULL : file_of((__s32)result);
+		/* the address may be that of a file that was closed */
+		t->known_file = 0;
+		find_group(t, (__u64)file);
+		t->group = file && !t->known_is_socket ? t->known_group : 0;
+	}
+	none.group = t->group;
+	sums = t->group ? sums_get(&perfx_sum_file_calls, &none) : NULL;
+	if (!sums)
+		return;
+	if (action == PERFX_ANNOTATION_OPEN_FILE) {
+		__sync_fetch_and_add(&sums->opens_count, 1);
+		__sync_fetch_and_add(&sums->open_ns, now - t->start_ns);
+		t->last_file = 0;
+	} else if (result < 0) {
+		/* a socket that would block fails, too */
+		if (!t->is_socket)
+			__sync_fetch_and_add(&sums->errors_count, 1);
+	} else if (action == PERFX_ANNOTATION_READ_FILE) {
+		add_read(t, sums, result, now);
+	} else {
+		__sync_fetch_and_add(&sums->writes_count, 1);
+		__sync_fetch_and_add(&sums->write_bytes, result);
+		__sync_fetch_and_add(&sums->write_ns, now - t->start_ns);
+		t->sent_file = t->is_socket ? t->file : 0;
+		t->sent_ns = now;
+	}
+}
+
+SEC("uprobe")
+int perfx_on_file_call(struct pt_regs *ctx)
+{
+	struct perfx_annotation *annotation;
+	struct perfx_probe *probe;
+	__u64 sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	struct file_thread *t;
+	__u32 index, rule;
+	bool enters;
+
+	stay_on_thread_stack(ctx);
+	if (!is_recording() || !gate_open(ctx, &index))
+		return 0;
+	probe = probe_of(index);
+	rule = probe ? probe->rule : 0;
+	annotation = bpf_map_lookup_elem(&perfx_annotations, &rule);
+	if (!probe || !annotation)
+		return 0;
+	enters = probe->kind == PERFX_PROBE_ANNOTATION;
+	if (!enters && !(probe->flags & PERFX_PROBE_F_LEAVES) &&
+	    !condition_holds(ctx, probe->condition))
+		return 0;
+	t = file_thread(enters ? probe : NULL);
+	if (!t)
+		return 0;
+	count_hit(index);
+	/* the verifier refuses a computed offset into ctx */
+	barrier_var(sp);
+	barrier_var(fp);
+	if (enters)
+		call_begins(t, annotation, ctx);
+	else if (t->ret_addr_sp == (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8)
+		call_ends(t, annotation->action, (__s64)PT_REGS_RC(ctx));
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Mounted file systems: proc(5), /proc/PID/mountinfo. */
+#ifndef PERFX_PROC_MOUNTS_H
+#define PERFX_PROC_MOUNTS_H
+
+#include <stdbool.h>
+
+struct mount {
+	unsigned dev_major, dev_minor;
+	char root[4096];  /* the folder of the file system that is mounted */
+	char point[4096]; /* where */
+	char type[64];	  /* "nfs4" */
+	char options[512];
+};
+
+/* Reads the mount of the line at *text, and moves *text to the next line. Lines that are none are
+ * skipped. False: the text has ended. */
+bool mount_read(const char **text, struct mount *mount);
+
+/* Finds where a process sees a path of a file system: in the text of its mountinfo, the mount with
+ * the longest root that contains the path. *below: the rest of the path, which follows
+ * mount->point. False: it is not mounted there. */
+bool mount_find(const char *text, unsigned dev_major, unsigned dev_minor, const char *path,
+		struct mount *mount, const char **below);
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/document/compose.h"
+
+#include "base/grow.h"
+#include "base/units.h"
+
+enum { HAS_FILES = 1, HAS_PEERS = 2, HAS_WRITES = 4 };
+
+static uint64_t mean(uint64_t sum, uint64_t count)
+{
+	return count ? sum / count : PROFILE_ABSENT;
+}
+
+void compose_files(struct composer *c, const struct profile_process *p)
+{
+	unsigned has = 0;
+	size_t shown = 0;
+
+	if (!p->files_count)
+		return;
+	FOR_EACH (f, p->files)
+		has |= (f->is_socket ? HAS_PEERS : HAS_FILES) | (f->writes_count ? HAS_WRITES : 0);
+	document_say(c->document, BLOCK_SECTION, "Files and peers");
+	document_headings(
+		c->document, has, NUMBERS("Time"), NUMBERS("Opens", .rank = 2),
+		NUMBERS("An open", .rank = 3, .where = HAS_FILES), NUMBERS("Reads", .rank = 2),
+		NUMBERS("Read"), NUMBERS("Not cached", .where = HAS_FILES),
+		NUMBERS("Sequential", .rank = 1, .where = HAS_FILES),
+		NUMBERS("Written", .where = HAS_WRITES), NUMBERS("First byte", .where = HAS_PEERS),
+		WORDS("On", .rank = 1, .where = HAS_FILES), REST("Files", .cut_end = true));
+	FOR_EACH (f, p->files) {
+		if (shown++ >= c->limits->functions)
+			break;
+		/* what was read ahead for others counts once, here or there */
+		document_row(c->document, cell_ns(f->ns), cell_count(f->opens_count),
+			     cell_ns(mean(f->open_ns, f->opens_count)), cell_count(f->reads_count),
+			     cell_bytes(f->read_bytes),
+			     cell_share(f->is_socket || !f->read_bytes
+						? PROFILE_ABSENT
+						: min_u64(f->stored_bytes, f->read_bytes),
+					f->read_bytes),
+			     cell_share(f->is_socket || !f->reads_count ? PROFILE_ABSENT
+									: f->sequential_count,
+					f->reads_count),
+			     cell_bytes(f->writes_count ? f->write_bytes : PROFILE_ABSENT),
+			     cell_ns(mean(f->answer_ns, f->answers_count)),
+			     compose_name(c, f->type), compose_name(c, f->name));
+	}
+	if (has & HAS_FILES)
+		document_say(c->document, BLOCK_NOTE,
+			     "Time is the sum over all threads. Not cached: fetched from storage "
+			     "during the "
+			     "reads, of the bytes read. Mapped files are not seen.");
+}

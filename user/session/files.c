@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Names the groups of files and peers that the BPF programs have found (bpf/files.bpf.c): emits
+ * their FILE_GROUP records. Their sums are sent like those of all maps (totals.c).
+ */
+#include "session/recording.h"
+
+#include "attach/tracer.h"
+#include "base/text.h"
+#include "proc/mounts.h"
+#include "proc/process.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Between two searches for new groups. */
+#define SEARCH_NS 1000000000u
+
+/* A suffix has at most so many bytes, the dot included: SUFFIX_BYTES in bpf/files.bpf.c. */
+#define SUFFIX_MAX 16
+
+struct files {
+	struct recording *recording;
+	/* by group: its record has been emitted, as one file or as several */
+	enum emitted_as { NOT_EMITTED = 0, ONE_FILE, SEVERAL_FILES } emitted[PERFX_MAX_FILE_GROUPS];
+	uint64_t next_ns;
+	pid_t mounts_of;
+	char *mounts; /* text of its mountinfo; NULL: not read */
+	struct pack_buffer buffer;
+};
+
+/* The path from the root of the file system. names: from the file up, each with a '/' after it. */
+static void add_path(struct text *path, const struct perfx_files_seen *seen)
+{
+	char names[PERFX_FILE_PATH_BYTES + 1] = "", *name;
+	const char *suffix = NULL;
+	bool is_file = true;
+
+	memcpy(names, seen->path, PERFX_FILE_PATH_BYTES);
+	for (size_t end = strlen(names); end; end = (size_t)(name - names)) {
+		names[end - 1] = '\0';
+		name = strrchr(names, '/');
+		name = name ? name + 1 : names;
+		is_file = name == names;
+		text_add(path, "/");
+		if (!is_file || !seen->several) {
+			text_add(path, name);
+			continue;
+		}
+		suffix = strrchr(name, '.');
+		text_add(path, "*");
+		if (suffix && strlen(suffix) <= SUFFIX_MAX)
+			text_add(path, suffix);
+	}
+}
+
+static const char *mounts_of(struct files *files, pid_t pid)
+{
+	if (files->mounts && files->mounts_of == pid)
+		return files->mounts;
+	free(files->mounts);
+	files->mounts = NULL;
+	files->mounts_of = pid;
+	if (proc_read_pid(pid, "mountinfo", &files->mounts, 0) < 0 &&
+	    proc_read("/proc/self/mountinfo", &files->mounts, 0) < 0)
+		files->mounts = NULL;
+	return files->mounts ?: "";
+}
+
+static void add_peer(struct text *text, const struct perfx_peer *peer)
+{
+	char address[INET6_ADDRSTRLEN] = "?";
+	bool is_4 = peer->family == AF_INET;
+
+	inet_ntop(peer->family, peer->address, address, sizeof(address));
+	text_printf(text, is_4 ? "%s %s:%u" : "%s [%s]:%u", peer->is_stream ? "tcp" : "udp",
+		    address, peer->port);
+}
+
+static void emit_group(struct files *files, uint32_t group, const struct perfx_files_seen *seen)
+{
+	struct perfx_file_group record = {.group = group};
+	struct text name = {0}, inside = {0};
+	struct mount mount = {.type = ""};
+	const char *below;
+
+	if (seen && seen->peer.family) {
+		record.flags = PERFX_FILE_GROUP_SOCKET;
+		add_peer(&name, &seen->peer);
+	} else if (seen) {
+		add_path(&inside, seen);
+		/* the kernel's dev_t: 12 bits of major number, 20 of minor number */
+		if (mount_find(mounts_of(files, (pid_t)seen->tgid), seen->device >> 20,
+			       seen->device & 0xfffff, text_peek(&inside), &mount, &below)) {
+			if (strcmp(mount.point, "/") != 0)
+				text_add(&name, mount.point);
+			text_add(&name, below);
+		} else {
+			/* not mounted: of a memfd, or of a file system of the kernel's own */
+			text_add(&name, text_peek(&inside));
+		}
+	} else {
+		text_add(&name, "(all others)");
+	}
+	SINK_PACK(files->recording->sink, &files->buffer, PERFX_KIND_FILE_GROUP, record,
+		  text_peek(&name), mount.type);
+	text_clear(&name);
+	text_clear(&inside);
+}
+
+static void emit_new(struct files *files)
+{
+	uint32_t next;
+	const struct perfx_files_seen *all = tracer__files_seen(files->recording->tracer, &next);
+
+	if (next > PERFX_MAX_FILE_GROUPS) {
+		if (!files->emitted[PERFX_FILES_OTHER])
+			emit_group(files, PERFX_FILES_OTHER, NULL);
+		files->emitted[PERFX_FILES_OTHER] = SEVERAL_FILES;
+		next = PERFX_MAX_FILE_GROUPS;
+	}
+	for (uint32_t i = PERFX_FILES_OTHER + 1; i < next; i++) {
+		const struct perfx_files_seen *seen = &all[i];
+		enum emitted_as now = seen->several ? SEVERAL_FILES : ONE_FILE;
+
+		if (!__atomic_load_n(&seen->ready, __ATOMIC_ACQUIRE) || files->emitted[i] == now)
+			continue;
+		files->emitted[i] = now;
+		emit_group(files, i, seen);
+	}
+	free(files->mounts); /* what is mounted may change */
+	files->mounts = NULL;
+}
+
+static int open_files(struct recording *recording)
+{
+	uint32_t next;
+
+	if (!tracer__files_seen(recording->tracer, &next))
+		return 0;
+	recording->files = calloc(1, sizeof(*recording->files));
+	if (!recording->files)
+		return -ENOMEM;
+	recording->files->recording = recording;
+	return 0;
+}
+
+static void tick(struct recording *recording)
+{
+	struct files *files = recording->files;
+
+	if (!files || recording->now_ns < files->next_ns)
+		return;
+	files->next_ns = recording->now_ns + SEARCH_NS;
+	emit_new(files);
+}
+
+static void end(struct recording *recording)
+{
+	if (recording->files)
+		emit_new(recording->files);
+}
+
+static void close_files(struct recording *recording)
+{
+	if (!recording->files)
+		return;
+	free(recording->files->mounts);
+	free(recording->files);
+}
+
+const struct recording_part files_part = {
+	.name = "files", .open = open_files, .tick = tick, .end = end, .close = close_files};
