@@ -300,7 +300,7 @@ static struct capture_dump *record(const struct random_stream *r, uint64_t lengt
 /* The end of a file is what a flight buffer with a shorter memory writes. */
 Test(flight, a_file_can_be_cut)
 {
-	for (unsigned seed = 0; seed < 20; seed++) {
+	for (unsigned seed = 0; seed < (unsigned)rounds(100); seed++) {
 		uint64_t length_ns = 1 * S + seed % 5 * RANDOM_SEGMENT;
 		struct random_stream r = {.with_sampling = seed % 2,
 					  .with_inferred_frees = seed % 4 == 0};
@@ -637,7 +637,7 @@ static void cut_damaged(const struct stream *s)
 
 Test(flight, time_slices_of_damaged_captures)
 {
-	for (unsigned round = 0; round < 300; round++) {
+	for (unsigned round = 0; round < (unsigned)rounds(1000); round++) {
 		struct random_stream r = {.with_sampling = round % 2,
 					  .with_inferred_frees = round % 4 == 0};
 

@@ -137,7 +137,7 @@ Test(markers, clang)
 Test(markers, gxx)
 {
 	check_compiler("gcc", "-x c++ -std=c++11");
-	check_compiler("gcc", "-x c++ -std=c++20");
+	check_way("gcc -x c++ -std=c++20", "-O2 -fPIE -pie");
 }
 
 Test(markers, clangxx)

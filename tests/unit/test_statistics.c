@@ -3,6 +3,7 @@
 #include "base/grow.h"
 
 #include "memory_fixture.h"
+#include "rounds.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -90,11 +91,14 @@ Test(sketch, ends)
 /*
  * Sampled mode against the truth: the sampler as it is in the kernel (a countdown of bytes for each
  * thread, redrawn from 1,024 quantiles), many seeds, places of many kinds. The printed interval
- * must hold the truth in 92 of 100 at least, of 95 that are promised; with 400 seeds a true 95 %
- * falls below that once in 200.
+ * must hold the truth in 92 of 100 at least, of 95 that are promised; with 400 seeds (make
+ * test-all) a true 95 % falls below that once in 200, and with 100 seeds below 89 once in 200.
  */
 
-enum { SEEDS = 400, THREADS = 4, QUANTILES = 1024, RATE = 512 << 10 };
+#define SEEDS	   (rounds_all() ? 400u : 100u)
+#define HELD_LEAST (rounds_all() ? 92 : 89)
+
+enum { THREADS = 4, QUANTILES = 1024, RATE = 512 << 10 };
 
 /* A place that allocates: so many blocks of each size. */
 struct mix {
@@ -250,9 +254,9 @@ static void run_seed(uint64_t seed, struct request *requests, size_t count, stru
 
 static void expect_held(const char *name, const struct result *r)
 {
-	cr_expect_geq(r->count_held * 100, r->seen * 92, "%s: count in %u of %u", name,
+	cr_expect_geq(r->count_held * 100, r->seen * HELD_LEAST, "%s: count in %u of %u", name,
 		      r->count_held, r->seen);
-	cr_expect_geq(r->bytes_held * 100, r->seen * 92, "%s: bytes in %u of %u", name,
+	cr_expect_geq(r->bytes_held * 100, r->seen * HELD_LEAST, "%s: bytes in %u of %u", name,
 		      r->bytes_held, r->seen);
 }
 
