@@ -104,10 +104,10 @@ class Ours:
 
 
 KINDS = {
-    "bpftrace": Bpftrace,
-    "funclatency": Funclatency,
     "by return probe": lambda pid: Ours(pid, "probe"),
     "at exits": lambda pid: Ours(pid, "exit"),
+    "bpftrace": Bpftrace,
+    "funclatency": Funclatency,
 }
 
 
@@ -150,6 +150,7 @@ def test_all_at_once(program, watch):
     check_agreement(watch(program, *KINDS))
 
 
+@pytest.mark.some(2)  # perfx-trace
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_after_another(kind, program, watch):
     """Each beside the program's own clock, because no two runs are disturbed alike."""

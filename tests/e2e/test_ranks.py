@@ -151,7 +151,7 @@ def test_ranks_of_mpi():
                            stdout=subprocess.PIPE, text=True)
     try:
         assert job.stdout.readline() == f"ready {job.pid}\n"
-        tracer = Tracer(job.pid, duration="2")
+        tracer = Tracer(job.pid, duration="3")
         try:
             report = tracer.report()
         finally:
