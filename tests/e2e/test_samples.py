@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, PERFX, WORKLOADS, ended, run, until_attached, wait_for
+from conftest import BUILD, PERFX, WORKLOADS, run, until_attached
 
 SAMPLES = BUILD / "e2e/samples"
 ON_CPU, WAITING, RUNNABLE = 1, 2, 3
@@ -78,8 +78,8 @@ def test_shares_of_cpu_time(name, case, frames, points, program, recording):
     """60, 30 and 10 %, also for a program whose period is the sampling interval (17 points off if both
     have one period); the sum is the program's CPU time within a tenth."""
     p = program(WORKLOADS / name, case)
-    r = recording("-p", p.pid)
-    p.go(16)  # of 1,600 samples four points are more than three standard errors
+    r = recording("-p", p.pid, "--sample", "499")
+    p.go(4)  # of 2,000 samples four points are more than three standard errors
     expected = {f: ns for (f, key), ns in p.finish().items() if key == "cpu_ns"}
     samples, _ = r.stop()
     found = on_cpu_ns(samples, expected, frames)
@@ -98,8 +98,8 @@ def test_io_uring(program, recording):
     """The kernel's workers are separate threads without a stack; a thread that waits for them is in
     io_uring_enter."""
     p = program(WORKLOADS / "io_workers")
-    r = recording("-p", p.pid)
-    p.go(3)
+    r = recording("-p", p.pid, "--sample", "499")
+    p.go()
     p.finish()
     samples, _ = r.stop()
     (process,) = json.loads(run("report", r.path, "-f", "json", "--full").stdout)["processes"]
@@ -108,7 +108,7 @@ def test_io_uring(program, recording):
     of_workers = [s for s in samples if s["tid"] in workers]
     assert of_workers and not any(s["stack"] for s in of_workers)
     waits = [b for b in process["blocked"] if b["tid"] == process["pid"] and b["reason"] == "io_uring_enter"]
-    assert sum(b["ns"] for b in waits) == pytest.approx(3e9, rel=0.2)
+    assert sum(b["ns"] for b in waits) == pytest.approx(1e9, rel=0.2)
 
 
 def test_libraries_in_turn_at_one_address(program, recording):
@@ -116,8 +116,8 @@ def test_libraries_in_turn_at_one_address(program, recording):
     standard errors), nothing unknown. Calls count once their file is known, after its first load: a
     turn of both takes 21 ms, and the report says how late it was."""
     p = program(WORKLOADS / "turns")
-    r = recording("-p", p.pid, "-F", "turn_?.so:turn_?", "--sample", "499")
-    p.go(3)
+    r = recording("-p", p.pid, "-F", "turn_?.so:turn_?", "--sample", "999")
+    p.go(2)
     expected = p.finish()
     samples, _ = r.stop()
     names = ("turn_a", "turn_b")
@@ -138,8 +138,8 @@ def test_libraries_in_turn_at_one_address(program, recording):
 def test_a_goroutine(program, recording):
     """Its stack reaches its start, although nothing calls that, and no table describes either."""
     p = program(WORKLOADS / "goroutine", "spins")
-    r = recording("-p", p.pid)
-    p.go(2)
+    r = recording("-p", p.pid, "--sample", "499")
+    p.go()
     ((_, used_ns),) = p.finish().items()
     samples, _ = r.stop()
     mine = [s for s in samples if s["state"] == ON_CPU and s["stack"][:1] == ["goroutine_spins"]]
@@ -148,20 +148,18 @@ def test_a_goroutine(program, recording):
     assert all(s["complete"] for s in mine[1:])
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_generated_code(program, recording, trusted):
+def test_generated_code(program, recording):
     """Its name comes from the process's own /tmp/perf-PID.map; a file of another user is ignored."""
-    p = program(WORKLOADS / "generated")
-    names = pathlib.Path(f"/tmp/perf-{p.pid}.map")
-    if not trusted:
-        os.chown(names, 12345, 12345)
-    r = recording("-p", p.pid)
-    p.go(2)
+    programs = {name: program(WORKLOADS / "generated") for name in ("generated_spin", "")}
+    os.chown(f"/tmp/perf-{programs[''].pid}.map", 12345, 12345)
+    r = recording("-p", ",".join(str(p.pid) for p in programs.values()), "--sample", "499")
+    for p in programs.values():
+        p.go()
     samples, _ = r.stop()
-    ((_, used_ns),) = p.finish().items()
-    spins = {True: "generated_spin", False: ""}[trusted]
-    mine = [s for s in samples if s["state"] == ON_CPU and s["stack"][:1] == [spins]]
-    assert sum(s["interval_ns"] for s in mine) == pytest.approx(used_ns, rel=0.15)
+    for name, p in programs.items():
+        ((_, used_ns),) = p.finish().items()
+        mine = [s for s in samples if s["tid"] == p.pid and s["state"] == ON_CPU and s["stack"][:1] == [name]]
+        assert sum(s["interval_ns"] for s in mine) == pytest.approx(used_ns, rel=0.15)
 
 
 KERNEL_CODE = """
@@ -196,8 +194,8 @@ def test_code_that_the_kernel_provides(tmp_path, recording):
     p = subprocess.Popen([tmp_path / "kernel_code"], stdout=subprocess.PIPE, text=True)
     try:
         r = recording("-p", p.stdout.readline().strip(), "-F", "kernel_code:probed",
-                      "--return", "exit", "--max-overhead", "off")
-        time.sleep(3)
+                      "--return", "exit", "--max-overhead", "off", "--sample", "499")
+        time.sleep(0.7)  # 350 samples, half of them in each of the two
         samples, _ = r.stop()
     finally:
         p.kill()
@@ -232,9 +230,9 @@ def test_threads_that_wait(program, recording):
 
 
 def test_no_samples(program, recording):
-    p = program(WORKLOADS / "shares", "leaf")
+    p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid, "--sample", "off")
-    p.go(1)
+    p.go()
     p.finish()
     assert r.stop() == ([], {"sampling": [0, 0], "lost": 0})
 
@@ -273,20 +271,4 @@ def test_before_the_window(program, recording):
     p.go(1)
     samples, last = r.stop()
     assert samples == [] and last["sampling"][0]
-    p.finish()
-
-
-def descriptors(pid):
-    return [str(link.readlink()) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()]
-
-
-def test_interrupted(program, recording):
-    """Ctrl-C in the middle: the samples until then are complete."""
-    p = program(WORKLOADS / "standing")
-    r = recording("-p", p.pid, "--sample", "1000")
-    assert wait_for(lambda: descriptors(r.process.pid).count("anon_inode:bpf_link") > 1)
-    p.go(1)
-    samples, _ = r.stop()
-    assert ended(r.process) == 0
-    assert len(samples) > 100
     p.finish()

@@ -2,7 +2,7 @@
 /*
  * Three functions that take 60, 30 and 10 % of the CPU time, a second of it with each "go".
  * shares leaf: each computes itself; shares called: in a function that all three call; shares
- * periodic: as leaf, in rounds that begin each 1/99 s, by the clock. Further key of "expect":
+ * periodic: as leaf, in rounds that begin each 1/499 s, by the clock. Further key of "expect":
  *	cpu_ns          the function's share, by the thread's own clock
  */
 #include "known.h"
@@ -88,10 +88,10 @@ static void run_callers(void)
 	run(callers);
 }
 
-/* A round each 1/99 s, the default interval between samples; all runs are in phase. */
+/* A round each 1/499 s, so that samples can have the same interval; all runs are in phase. */
 static void run_rounds(void)
 {
-	const uint64_t period_ns = 1000000000 / 99;
+	const uint64_t period_ns = 1000000000 / 499;
 	const uint64_t tenths[FUNCTIONS] = {6, 9, 10};
 	uint64_t begin_ns = known_clock_ns(CLOCK_THREAD_CPUTIME_ID), before_ns = begin_ns;
 
