@@ -293,10 +293,14 @@ TRACED void *await_child(void *unused)
 	return waitpid(child, NULL, 0) ? unused : NULL;
 }
 
+static void stop(void)
+{
+	raise(SIGSTOP);
+}
+
 static void child_awaited(void)
 {
-	start_child("awaited", rest);
-	kill(child, SIGSTOP);
+	start_child("awaited", stop);
 	waitpid(child, NULL, WUNTRACED);
 	start(await_child, 0);
 }

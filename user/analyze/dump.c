@@ -3,12 +3,14 @@
 
 #include "analyze/location.h"
 #include "analyze/ranks.h"
+#include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/order.h"
 #include "base/syscalls.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "elf/glob.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -363,12 +365,72 @@ static void add_holder(struct text *text, const struct dump_thread *thread)
 {
 	uint32_t tid = thread->state->target.tid ?: thread->state->holder_tid;
 
-	if (!tid)
+	if (!tid || thread->state->target.kind == PERFX_TARGET_THREAD)
 		return;
+	if (tid == thread->state->tid) {
+		text_add(text, ", which it holds itself");
+		return;
+	}
 	text_add(text, ", held by thread ");
 	add_thread_of(text, thread->process, tid);
 	if (thread->state->target.pid && thread->state->target.pid != thread->process->pid)
 		text_printf(text, " of pid %u", thread->state->target.pid);
+}
+
+/* glibc's functions in which a thread waits for what has no owner. */
+static const char *word_of_native(const struct profile_stack *stack)
+{
+	static const struct {
+		const char *functions, *word;
+	} words[] = {
+		{"*pthread_cond_*", "condition"},  {"*sem_*wait*", "semaphore"},
+		{"*pthread_barrier_*", "barrier"}, {"*pthread_rwlock_*", "rwlock"},
+		{"*pthread_mutex_*", "mutex"},	   {"*pthread_*join*", "end of a thread"},
+	};
+
+	for (size_t i = 0; stack && i < dump_first_python(stack); i++)
+		for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++)
+			if (glob_matches(words[k].functions, stack->frames[i]->function))
+				return words[k].word;
+	return NULL;
+}
+
+/* The function of Python's own modules threading and queue that the program has called, such as
+ * threading.Event.wait. NULL: none. */
+static const struct profile_frame *frame_of_threading(const struct profile_stack *stack)
+{
+	const struct profile_frame *found = NULL;
+
+	for (size_t i = stack ? dump_first_python(stack) : 0; stack && i < stack->frames_count; i++)
+		if (stack->frames[i]->language != PERFX_LANGUAGE_PYTHON)
+			continue;
+		else if (frame_is(stack->frames[i], CODE_CONDITION) ||
+			 frame_is(stack->frames[i], CODE_THREADS_QUEUE))
+			found = stack->frames[i];
+		else
+			break;
+	return found;
+}
+
+/* What has no owner that could be found is named by the functions of the stack: "condition at
+ * app+0x4040", "threading Event.wait", "threading.Lock, which does not know its owner". */
+static void add_unowned(struct text *text, const struct profile_thread_state *state)
+{
+	const struct profile_frame *threading = frame_of_threading(state->stack);
+	const char *word = word_of_native(state->stack), *file;
+
+	if (threading) {
+		file = base_name(threading->file);
+		text_printf(text, "%.*s ", (int)strcspn(file, "."), file);
+		escape_name(text, threading->function);
+	} else if (stack_is_in_interpreter(state->stack)) {
+		text_add(text, "a threading.Lock, which does not know its owner");
+	} else if (word && begins_with(state->target.text, "lock ")) {
+		text_add(text, word);
+		escape_name(text, state->target.text + strlen("lock"));
+	} else {
+		escape_name(text, state->target.text);
+	}
 }
 
 static void add_target(struct text *text, const struct dump_thread *thread)
@@ -377,6 +439,8 @@ static void add_target(struct text *text, const struct dump_thread *thread)
 
 	if (!state->target.text[0]) {
 		add_reason(text, state);
+	} else if (state->target.kind == PERFX_TARGET_LOCK) {
+		add_unowned(text, state);
 	} else if (state->reason == PERFX_WAIT_DISK) {
 		text_add(text, "disk (");
 		escape_name(text, state->target.text);
@@ -536,6 +600,15 @@ static void add_deadlock(struct text *text, const struct profile *profile, const
 		text_printf(text, " (one of %zu deadlocks)", dump->deadlocks_count);
 }
 
+/* Ranks of a job that works wait for each other in each step. */
+#define RANKS_STUCK_NS 500000000u
+
+static bool is_stuck(const struct dump_rank_group *group)
+{
+	return group->in_collective && group->least_age_ns != PROFILE_ABSENT &&
+	       group->least_age_ns >= RANKS_STUCK_NS;
+}
+
 /* Most ranks of a job are in a collective, and a few are not, or in another one: the first of
  * dump->ranks. NULL: that is not so. */
 static const struct dump_rank_group *find_elsewhere(const struct profile *profile,
@@ -551,7 +624,8 @@ static const struct dump_rank_group *find_elsewhere(const struct profile *profil
 	rank = &profile->processes[odd->processes[0]].rank;
 	FOR_EACH (group, dump->ranks)
 		if (rank_is_same_job(rank, &profile->processes[group->processes[0]].rank) &&
-		    group->in_collective && group->processes_count > odd->processes_count)
+		    is_stuck(group) && group->processes_count >= odd->processes_count &&
+		    group != odd)
 			*most = group;
 	return *most && odd->thread != DUMP_NONE ? odd : NULL;
 }
@@ -587,6 +661,39 @@ static void add_elsewhere(struct text *text, const struct profile *profile, cons
 		text_printf(text, ", for %s at least", as_ns(most->least_age_ns));
 }
 
+/* All ranks that are here are in one collective. NULL: that is not so. */
+static const struct dump_rank_group *find_meeting(const struct dump *dump)
+{
+	return dump->ranks_count == 1 && is_stuck(dump->ranks) ? dump->ranks : NULL;
+}
+
+/* "RANK 2 OF 4 IS NOT HERE: it has ended, or runs on another machine; 3 ranks are in …" */
+static void add_meeting(struct text *text, const struct profile *profile,
+			const struct dump_rank_group *meeting)
+{
+	const struct profile_rank *rank = &profile->processes[meeting->processes[0]].rank;
+	size_t count = meeting->processes_count, missing = rank->world_size - count, at = 0;
+
+	if (count >= rank->world_size) {
+		text_add(text, "WAITS FOR ");
+		add_call(text, meeting);
+		text_printf(text, ": all %u ranks are in it", rank->world_size);
+	} else {
+		text_printf(text, "RANK%s", missing > 1 ? "S" : "");
+		for (uint32_t i = 0, named = 0; i < rank->world_size && named < 8; i++)
+			if (at < count && profile->processes[meeting->processes[at]].rank.rank == i)
+				at++;
+			else
+				text_printf(text, "%s%u", named++ ? ", " : " ", i);
+		text_printf(text,
+			    "%s OF %u %s NOT HERE: ended, or on another machine; %zu rank%s in ",
+			    missing > 8 ? ", …" : "", rank->world_size, missing > 1 ? "ARE" : "IS",
+			    count, count > 1 ? "s are" : " is");
+		add_call(text, meeting);
+	}
+	text_printf(text, ", for %s at least", as_ns(meeting->least_age_ns));
+}
+
 static const struct dump_thread *end_of_chain(const struct dump *dump,
 					      const struct dump_thread *thread)
 {
@@ -607,9 +714,17 @@ static void add_waiting(struct text *text, const struct profile *profile, const 
 	add_age_after(text, thread->state);
 	text_add(text, ": ");
 	add_whom(text, thread);
+	if (end == thread && dump->culprit != DUMP_NONE) {
+		end = &dump->threads[dump->culprit];
+		text_printf(text, "; %zu thread%s for ", end->waiters_count,
+			    end->waiters_count > 1 ? "s wait" : " waits");
+		if (end == thread)
+			text_add(text, "it");
+	} else if (end != thread) {
+		text_add(text, "; it depends on ");
+	}
 	if (end == thread)
 		return;
-	text_add(text, "; it depends on ");
 	add_whom(text, end);
 	text_add(text, ", which ");
 	dump_add_what(text, profile, end);
@@ -640,6 +755,7 @@ int dump_verdict(const struct profile *profile, struct dump *dump)
 	struct counts counts = count_threads(profile, dump);
 	const struct dump_thread *thread = main_thread(dump);
 	const struct dump_rank_group *most, *odd = find_elsewhere(profile, dump, &most);
+	const struct dump_rank_group *meeting = find_meeting(dump);
 	struct text text = {0};
 
 	if (!thread) {
@@ -654,6 +770,13 @@ int dump_verdict(const struct profile *profile, struct dump *dump)
 	} else if (odd) {
 		dump->answer = DUMP_ANSWER_RANK_ELSEWHERE;
 		add_elsewhere(&text, profile, dump, odd, most);
+	} else if (meeting) {
+		dump->answer =
+			meeting->processes_count <
+					profile->processes[meeting->processes[0]].rank.world_size
+				? DUMP_ANSWER_RANK_ELSEWHERE
+				: DUMP_ANSWER_WAITS;
+		add_meeting(&text, profile, meeting);
 	} else if (counts.computes) {
 		dump->answer = DUMP_ANSWER_COMPUTES;
 		add_computing(&text, dump, &counts);
