@@ -374,14 +374,8 @@ static __always_inline char letter_of(const struct task_struct *task)
  */
 static __always_inline void find_since(struct task_struct *task, struct perfx_thread_state *state)
 {
-	struct perfx_waiter *waiter = waiter_find(task->pid);
 	__u64 arrival_ns, ran_ns, now_ns = state->time_ns;
 
-	if (waiter && waiter->since_ns && waiter->off_cpu_ns) {
-		state->since_ns = waiter->off_cpu_ns;
-		state->flags |= PERFX_THREAD_STATE_EXACT;
-		return;
-	}
 	if (!bpf_core_field_exists(task->sched_info.last_arrival))
 		return;
 	arrival_ns = state->since_ns = task->sched_info.last_arrival;

@@ -337,6 +337,22 @@ def test_a_slow_step_writes(program, flight, tmp_path):
     assert steps["count"] >= 1 and steps["max_ns"] >= 0
 
 
+def test_a_stall_writes(program, flight, tmp_path):
+    """What each thread did when no step came."""
+    target = program(WORKLOADS / "ranges", "train")
+    recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "stall>500ms", ring="5s", what=TRAINING)
+    target.go()
+    line = recorder.line()
+    assert re.search(rf"no step of process {target.pid} for [\d.]+ m?s, after \d+ steps: ", line), line
+    assert "run.perfx: the last" in recorder.line()
+    recorder.stop()
+    report = report_of(tmp_path / "run.perfx")
+    assert re.match(r"no step of process", report["capture"]["part"]["why"])
+    assert report["dump"]["answer"] == "waits" and report["dump"]["verdict"].startswith("WAITS FOR pipe:[")
+    (main,) = [t for p in report["dump"]["processes"] for t in p["threads"] if t["tid"] == target.pid]
+    assert main["syscall"] == "read" and main["age_ns"] > 400e6
+
+
 @pytest.mark.long
 def test_a_trigger_by_the_median(program, flight, tmp_path):
     target = program(WORKLOADS / "ranges", "train")

@@ -19,6 +19,8 @@ Test(trigger, a_multiple_or_a_time)
 	cr_assert_eq(parsed("step>2").ns, 2000000000);
 	cr_assert_eq(parsed("step>2x").ns, 0);
 	cr_assert_eq(parsed("step>2s").times, 0);
+	cr_assert_eq(parsed("stall>60s").stall_ns, 60000000000);
+	cr_assert_eq(parsed("stall>60s").ns, 0);
 }
 
 Test(trigger, what_is_none)
@@ -26,7 +28,8 @@ Test(trigger, what_is_none)
 	static const char *const wrong[] = {"",		 "step",     "step>",	  "step>x",
 					    "step>0x",	 "step>-2x", "step>0.5x", "step>nanx",
 					    "step>infx", "step>2y",  "step>0",	  "step<2x",
-					    "slow>2x",	 "step> 2x", "step>1e9x"};
+					    "slow>2x",	 "step> 2x", "step>1e9x", "stall>2x",
+					    "stall>0",	 "stall>"};
 	struct trigger trigger;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)

@@ -486,6 +486,14 @@ static void find_first(struct analysis *analysis, const struct profile *profile,
 	}
 }
 
+static bool has_states(const struct profile *profile)
+{
+	FOR_EACH (process, profile->processes)
+		if (process->states_count)
+			return true;
+	return false;
+}
+
 struct analysis *analyze(const struct profile *profile, const struct rule_set *rules)
 {
 	struct driver *drivers = calloc(profile->processes_count + 1, sizeof(*drivers));
@@ -504,6 +512,8 @@ struct analysis *analyze(const struct profile *profile, const struct rule_set *r
 	if (find_times(analysis, profile, drivers))
 		goto fail;
 	if (find_roles(analysis, profile, &rules->thresholds))
+		goto fail;
+	if (has_states(profile) && !(analysis->dump = dump__new(profile)))
 		goto fail;
 	main = main_process(profile, analysis);
 	for (size_t i = 0; i < profile->processes_count; i++) {
@@ -614,5 +624,6 @@ void analysis__free(struct analysis *analysis)
 	ranks_clear(&analysis->ranks);
 	free(analysis->processes);
 	free(analysis->verdict);
+	dump__free(analysis->dump);
 	free(analysis);
 }

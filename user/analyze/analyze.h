@@ -12,6 +12,7 @@
 
 #include "aggregate/profile.h"
 #include "analyze/account.h"
+#include "analyze/dump.h"
 #include "analyze/leaks.h"
 #include "analyze/ranks.h"
 #include "analyze/step_time.h"
@@ -121,6 +122,8 @@ struct analysis {
 	/* The problem that the verdict names: shown first. NULL: no problem was found. */
 	const struct finding *first;
 	size_t first_process;
+	/* What the threads did at one moment, if the recording has that; NULL: it has not. */
+	struct dump *dump;
 	struct ranks ranks; /* of all jobs; borrows their names from the profile */
 };
 

@@ -37,7 +37,8 @@ struct tracer_options {
 	bool memory;	     /* room and programs for allocation probes */
 	bool files;	     /* likewise, for calls on files */
 	bool samples;	     /* likewise, for samples of threads */
-	bool dump;	     /* states of threads instead of samples of those that wait */
+	bool dump;	     /* states of threads; */
+	bool only_dump;	     /* instead of samples of those that wait */
 	enum perfx_stacks stacks;
 	bool waiting;			 /* and for time off the CPU */
 	const struct counters *counters; /* of calls marked F_PERF; NULL: none */

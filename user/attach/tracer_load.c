@@ -107,7 +107,7 @@ static void open_samples(struct tracer *tracer, const struct tracer_options *opt
 			 const struct features *features)
 {
 	bool on_cpu = options->samples && features->cpu_clock && !tracer->lacks[TRACER_ON_CPU];
-	bool off_cpu = options->samples && !options->dump && features->task_memory &&
+	bool off_cpu = options->samples && !options->only_dump && features->task_memory &&
 		       !tracer->lacks[TRACER_OFF_CPU];
 	bool dump = options->dump && features->task_memory && !tracer->lacks[TRACER_DUMP];
 	struct perfx_bpf *skel = tracer->skel;

@@ -268,7 +268,7 @@ static int check_combination(const struct options *options)
 		!options->output || !strcmp(options->output, "-") || capture != options->output;
 	bool traces_malloc = options->memory == MEMORY_ALL || options->memory == MEMORY_SAMPLED;
 	bool records = options->verb == VERB_TRACE || options->verb == VERB_RUN;
-	bool triggered = options->trigger.ns || options->trigger.times > 0;
+	bool triggered = trigger_is_set(&options->trigger);
 	bool live = options->verb == VERB_TOP || options->verb == VERB_SERVE;
 	const struct {
 		bool wrong;

@@ -224,7 +224,8 @@ int set_usdt(const struct option_row *row, struct options *options, char *value)
 int set_trigger(const struct option_row *row, struct options *options, char *value)
 {
 	return trigger_parse(value, &options->trigger)
-		       ? bad(row, value, "not a condition: try 'step>2x', 'step>250ms'")
+		       ? bad(row, value,
+			     "not a condition: try 'step>2x', 'step>250ms', 'stall>60s'")
 		       : EXIT_OK;
 }
 

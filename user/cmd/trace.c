@@ -226,6 +226,7 @@ struct recorder_options recorder_options_of(const struct options *options,
 		.flight_ns = options->flight_ns,
 		.flight_bytes = flight_bytes(options),
 		.trigger = options->trigger,
+		.dumps = options->trigger.stall_ns > 0,
 	};
 }
 

@@ -257,14 +257,20 @@ static void compose_moves(struct layout *l)
 	document_add(l->document, BLOCK_PARAGRAPH, &text);
 }
 
-static int compose(struct document *document, const struct profile *profile,
-		   const struct dump *dump, const struct report_options *options)
+void dump_compose(struct document *document, const struct profile *profile, const struct dump *dump,
+		  const struct report_options *options)
 {
 	struct layout l = {document, profile, dump, options};
 
-	document_say(document, BLOCK_VERDICT, dump->verdict);
 	compose_moves(&l);
 	compose_groups(&l);
+}
+
+static int compose(struct document *document, const struct profile *profile,
+		   const struct dump *dump, const struct report_options *options)
+{
+	document_say(document, BLOCK_VERDICT, dump->verdict);
+	dump_compose(document, profile, dump, options);
 	if (profile->losses[PERFX_LOSS_SAMPLE_DROPS])
 		document_printf(document, BLOCK_WARNING,
 				"Partial: %s records of threads found no room (--ring-size).",

@@ -22,4 +22,14 @@ dump_writer_write dump_write_text, dump_write_md, dump_write_json;
 
 extern struct format_table dump_formats;
 
+struct document;
+struct json_output;
+
+/* Adds which threads have moved, and the groups of threads, to a document. */
+void dump_compose(struct document *document, const struct profile *profile, const struct dump *dump,
+		  const struct report_options *options);
+/* Adds the members of a dump to the open object. */
+void dump_put_json(struct json_output *output, const struct profile *profile,
+		   const struct dump *dump);
+
 #endif

@@ -89,7 +89,9 @@ void dump__on_sample(struct recording *recording, const struct perfx_sample *sam
 {
 	struct dump *dump = recording->dump;
 	struct thread_seen *seen =
-		dump ? MAP64_ITEM_OF(dump, MAP64_PAIR(sample->process, sample->tid)) : NULL;
+		dump && dump->running
+			? MAP64_FIND_OF(dump, MAP64_PAIR(sample->process, sample->tid))
+			: NULL;
 
 	if (seen)
 		seen->sampled = true;
@@ -186,6 +188,10 @@ static void end(struct recording *recording)
 	uint64_t watch_ns = recording->options->dump_watch_ns, now_ns = clock_monotonic_ns();
 
 	dump->running = false;
+	if (!recording->options->dump) {
+		find_targets(recording);
+		return;
+	}
 	if (!dump->first_ns) {
 		dump->first_ns = now_ns;
 		FOR_EACH_OF (seen, *dump)
@@ -205,10 +211,37 @@ static void tick(struct recording *recording)
 
 	if (!dump || dump->done)
 		return;
-	if (!dump->running && clock_monotonic_ns() >= dump->next_ns)
+	if (recording->options->dump && !dump->running && clock_monotonic_ns() >= dump->next_ns)
 		begin(dump);
 	if (dump->running && go_on(recording))
 		end(recording);
+}
+
+static void forget_threads(struct dump *dump)
+{
+	map64_clear(&dump->ids);
+	map64_clear(&dump->holders);
+	free(dump->list);
+	dump->list = NULL;
+	dump->count = dump->capacity = 0;
+}
+
+bool dump__begin(struct recording *recording)
+{
+	struct dump *dump = recording->dump;
+
+	if (!dump || tracer__dump_fd(recording->tracer) < 0)
+		return false;
+	if (dump->running)
+		return true;
+	forget_threads(dump);
+	begin(dump);
+	return true;
+}
+
+bool dump__is_running(const struct recording *recording)
+{
+	return recording->dump && recording->dump->running;
 }
 
 bool dump__done(const struct recording *recording)
@@ -218,7 +251,7 @@ bool dump__done(const struct recording *recording)
 
 static int open_dump(struct recording *recording)
 {
-	if (!recording->options->dump)
+	if (!recording->options->dump && !recording->options->dumps)
 		return 0;
 	recording->dump = calloc(1, sizeof(*recording->dump));
 	return recording->dump ? 0 : -ENOMEM;
@@ -230,9 +263,7 @@ static void close_dump(struct recording *recording)
 
 	if (!dump)
 		return;
-	map64_clear(&dump->ids);
-	map64_clear(&dump->holders);
-	free(dump->list);
+	forget_threads(dump);
 	free(dump);
 }
 

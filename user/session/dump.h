@@ -14,7 +14,12 @@ struct recording;
 void dump__on_state(struct recording *recording, struct perfx_thread_state *state);
 /* A SAMPLE record passes. */
 void dump__on_sample(struct recording *recording, const struct perfx_sample *sample);
-/* All threads were seen, and what they wait for. */
+/* Begins a dump in a recording that goes on. False: this recording has none
+ * (recorder_options.dumps, the kernel). */
+bool dump__begin(struct recording *recording);
+/* The dump that was begun has not ended. */
+bool dump__is_running(const struct recording *recording);
+/* perfx-trace dump: all threads were seen, and what they wait for. */
 bool dump__done(const struct recording *recording);
 
 /*

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "capture/capture.h"
+#include "session/dump.h"
 #include "session/follow.h"
 #include "session/frames.h"
 #include "session/process_table.h"
@@ -53,6 +54,7 @@ struct flight {
 	uint64_t due_ns;	   /* when a slow step's is to be; 0: none is */
 	char why[160];
 	struct captured_step step; /* as `why` */
+	bool dumping;		   /* a stall's file waits for the end of the dump */
 	bool failed;
 };
 
@@ -179,6 +181,48 @@ static void report_dumps(struct flight *flight, bool wait)
 	}
 }
 
+/* Counts the files of the trigger. False: there are enough. */
+static bool may_write(struct flight *flight)
+{
+	if (flight->triggered == TRIGGER_FILES_MAX) {
+		msg_say("%s: not written: limit of %u files reached; SIGUSR1 still writes one",
+			flight->why, TRIGGER_FILES_MAX);
+		flight->triggered++;
+	}
+	if (flight->triggered > TRIGGER_FILES_MAX)
+		return false;
+	flight->triggered++;
+	return true;
+}
+
+/* A stalled process: what its threads do is recorded first. */
+static void note_stall(struct flight *flight, uint64_t now_ns)
+{
+	struct recording *recording = flight->recording;
+	struct stall stall;
+	pid_t pid;
+
+	if (flight->dumping && !dump__is_running(recording)) {
+		flight->dumping = false;
+		flight->due_ns = now_ns;
+	}
+	if (flight->due_ns || flight->dumping ||
+	    !step_watch__stalled(recording->steps, now_ns, &stall))
+		return;
+	pid = process_table__pid(recording->processes, stall.process);
+	if (!pid) /* it has ended */
+		return;
+	snprintf(flight->why, sizeof(flight->why), "no step of process %d for %s, after %llu steps",
+		 (int)pid, as_ns(now_ns - stall.since_ns), (unsigned long long)stall.steps_count);
+	flight->step = (struct captured_step){0};
+	if (!may_write(flight))
+		return;
+	flight->dumping = dump__begin(recording);
+	if (!flight->dumping)
+		flight->due_ns = now_ns;
+	msg_say("%s: what each thread does is recorded, and written at once", flight->why);
+}
+
 static void note_slow(struct flight *flight, uint64_t now_ns)
 {
 	struct recording *recording = flight->recording;
@@ -199,14 +243,8 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 	flight->step = (struct captured_step){.process = step.process,
 					      .from_ns = step.to_ns - step.duration_ns,
 					      .to_ns = step.to_ns};
-	if (flight->triggered == TRIGGER_FILES_MAX) {
-		msg_say("%s: not written: limit of %u files reached; SIGUSR1 still writes one",
-			flight->why, TRIGGER_FILES_MAX);
-		flight->triggered++;
-	}
-	if (flight->triggered > TRIGGER_FILES_MAX)
+	if (!may_write(flight))
 		return;
-	flight->triggered++;
 	flight->due_ns = now_ns + after_ns;
 	path = path_of(flight, flight->files + 1);
 	msg_say("%s: will be written to %s in %s", flight->why, path ? path : "a file",
@@ -274,6 +312,7 @@ static void tick_recording(struct flight *flight, uint64_t now_ns, const struct 
 		return;
 	if (options->flight_path) {
 		note_slow(flight, now_ns);
+		note_stall(flight, now_ns);
 		write_asked(flight, now_ns, so_far);
 	}
 	report_dumps(flight, false);

@@ -106,6 +106,7 @@ struct recorder_options {
 	uint64_t gpu_devices; /* bits: these GPUs are sampled; 0: those that processes use */
 	bool off_cpu;	      /* what threads wait for */
 	bool dump;	      /* ends when the state of each thread is known */
+	bool dumps;	      /* dumps may be wanted while it goes on */
 	/* Again each second, until a thread that waits has come to another place, or so long. */
 	uint64_t dump_watch_ns;
 	uint32_t gpu_level; /* --gpu: 1 or 2, an agent in processes that use a GPU; 0: none */

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFIX "step>"
+#define PREFIX	     "step>"
+#define STALL_PREFIX "stall>"
 
 int trigger_parse(const char *text, struct trigger *trigger)
 {
@@ -20,6 +21,11 @@ int trigger_parse(const char *text, struct trigger *trigger)
 	char *end;
 
 	*trigger = (struct trigger){0};
+	if (begins_with(text, STALL_PREFIX))
+		return parse_duration(text + strlen(STALL_PREFIX), &trigger->stall_ns) ||
+				       !trigger->stall_ns
+			       ? -EINVAL
+			       : 0;
 	if (!begins_with(text, PREFIX))
 		return -EINVAL;
 	/* strtod takes more than numbers */
@@ -37,6 +43,8 @@ bool trigger_fires(const struct trigger *trigger, const struct slow_step *step,
 {
 	if (trigger->ns)
 		return step->duration_ns > trigger->ns;
+	if (trigger->stall_ns)
+		return false;
 	return steps_count >= TRIGGER_STEPS_MIN &&
 	       (double)step->duration_ns > trigger->times * (double)step->median_ns;
 }
@@ -52,10 +60,23 @@ struct step_watch {
 	struct step_classes classes;
 	struct profile_steps *latest; /* by process, when its last step ended; without the series */
 	size_t latest_capacity;
+	struct last_step {
+		uint64_t to_ns; /* 0: none yet */
+		bool stalled;	/* it has been said */
+	} * last;		/* by process */
+	size_t last_count, last_capacity;
 	uint64_t most_count; /* steps of the process that has done most */
 	bool done, slow;
 	struct slow_step slow_one; /* the first that was slow since the last was taken */
 };
+
+static void note_end(struct step_watch *watch, uint32_t process, uint64_t to_ns)
+{
+	struct last_step *last = GROW_TO(watch->last, process);
+
+	if (last)
+		*last = (struct last_step){.to_ns = to_ns};
+}
 
 /* A step may have ended; not if the function that ends steps has just changed. */
 static void note_span(struct step_watch *watch, const struct perfx_span *span)
@@ -77,6 +98,8 @@ static void note_span(struct step_watch *watch, const struct perfx_span *span)
 		return;
 	before = watch->latest[process];
 	watch->latest[process] = now;
+	if (now.count > before.count)
+		note_end(watch, process, step.to_ns);
 	if (now.function != before.function || now.tid != before.tid ||
 	    now.count != before.count + 1)
 		return;
@@ -127,11 +150,30 @@ bool step_watch__slow(struct step_watch *watch, struct slow_step *step)
 	return true;
 }
 
+bool step_watch__stalled(struct step_watch *watch, uint64_t now_ns, struct stall *stall)
+{
+	if (!watch || !watch->trigger || !watch->trigger->stall_ns)
+		return false;
+	for (size_t i = 0; i < watch->last_count; i++) {
+		struct last_step *last = &watch->last[i];
+
+		if (!last->to_ns || last->stalled || now_ns < last->to_ns ||
+		    now_ns - last->to_ns < watch->trigger->stall_ns)
+			continue;
+		last->stalled = true;
+		*stall = (struct stall){.process = (uint32_t)i,
+					.steps_count = watch->latest[i].count,
+					.since_ns = last->to_ns};
+		return true;
+	}
+	return false;
+}
+
 static int open_steps(struct recording *recording)
 {
 	const struct recorder_options *options = recording->options;
 	struct pipeline *pipeline = recording->pipeline;
-	bool is_triggered = options->trigger.ns || options->trigger.times > 0;
+	bool is_triggered = trigger_is_set(&options->trigger);
 	struct step_watch *watch;
 
 	/* without a report, the progress line alone does not justify decoding all records */
@@ -162,6 +204,7 @@ static void close_steps(struct recording *recording)
 	steps_clear(&watch->steps);
 	step_classes_clear(&watch->classes);
 	free(watch->latest);
+	free(watch->last);
 	free(watch);
 }
 

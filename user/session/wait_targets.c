@@ -140,7 +140,8 @@ static char *find_timer(const struct asked *asked, struct perfx_wait_target *tar
 		target->deadline_ns = deadline_after(asked, arguments[2]);
 #endif
 	if (target->deadline_ns <= state->since_ns ||
-	    asprintf(&text, "the end of a sleep of %s", as_ns(target->deadline_ns - state->since_ns)) < 0)
+	    asprintf(&text, "the end of a sleep of %s",
+		     as_ns(target->deadline_ns - state->since_ns)) < 0)
 		return NULL;
 	return text;
 }

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
+#include "report/dump.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -265,6 +266,21 @@ static compose_section *const brief_sections[] = {
 	NULL,
 };
 
+/* The threads at the moment of a dump. */
+static void compose_dump(struct composer *c)
+{
+	const struct dump *dump = c->analysis->dump;
+	struct text text = {0};
+
+	if (!dump)
+		return;
+	text_printf(&text, "What each thread did %s after the start",
+		    as_ns(profile_since_start(c->profile, dump->threads[0].state->time_ns)));
+	document_add(c->document, BLOCK_HEADING, &text);
+	document_say(c->document, BLOCK_PARAGRAPH, dump->verdict);
+	dump_compose(c->document, c->profile, dump, c->options);
+}
+
 static void compose_process(struct composer *c, size_t i)
 {
 	for (compose_section *const *section = c->limits->brief ? brief_sections : sections;
@@ -474,6 +490,7 @@ int document_compose(struct document *document, const struct profile *profile,
 	compose_time_slice(&c);
 	compose_partial(&c);
 	compose_findings(&c);
+	compose_dump(&c);
 	compose_ranks(&c);
 	compose_processes(&c);
 	compose_ended(&c);

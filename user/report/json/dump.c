@@ -156,8 +156,7 @@ static void put_graph(struct json_output *o, const struct dump *dump)
 		json_put(o, "culprit", json_of_thread_ref(dump, dump->culprit));
 }
 
-int dump_write_json(FILE *out, const struct profile *profile, const struct dump *dump,
-		    const struct report_options *options)
+void dump_put_json(struct json_output *o, const struct profile *profile, const struct dump *dump)
 {
 	static const char *const answers[] = {
 		[DUMP_ANSWER_NOTHING] = "nothing",
@@ -168,13 +167,22 @@ int dump_write_json(FILE *out, const struct profile *profile, const struct dump 
 		[DUMP_ANSWER_COMPUTES] = "computes",
 		[DUMP_ANSWER_READY] = "waits_for_cpu",
 	};
+
+	json_put(o, "answer", json_string(answers[dump->answer]));
+	json_put(o, "verdict", json_of_sentence(dump->verdict));
+	put_graph(o, dump);
+	put_processes(o, profile, dump);
+	put_groups(o, dump);
+}
+
+int dump_write_json(FILE *out, const struct profile *profile, const struct dump *dump,
+		    const struct report_options *options)
+{
 	struct json_output o = {.file = out};
 
 	(void)options;
 	json_open(&o, NULL, '{');
 	json_put(&o, "schema", json_string("perfx.dump/1"));
-	json_put(&o, "answer", json_string(answers[dump->answer]));
-	json_put(&o, "verdict", json_of_sentence(dump->verdict));
 	json_put(&o, "tool",
 		 json_object_of({"name", json_string("perfx-trace")},
 				{"version", json_of_string(profile->tool_version)}));
@@ -188,8 +196,6 @@ int dump_write_json(FILE *out, const struct profile *profile, const struct dump 
 				 json_of_integer(profile->sampling.on_cpu_interval_ns)},
 				{"records_lost",
 				 json_of_integer(profile->losses[PERFX_LOSS_SAMPLE_DROPS])}));
-	put_graph(&o, dump);
-	put_processes(&o, profile, dump);
-	put_groups(&o, dump);
+	dump_put_json(&o, profile, dump);
 	return json_end(&o);
 }

@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
+#include "report/dump.h"
 #include "report/json/output.h"
 #include "report/report.h"
 
@@ -891,6 +892,11 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_peaks(&o, profile);
 	put_energy(&o, profile, options);
 	json_put_ranks(&o, profile, &analysis->ranks);
+	if (analysis->dump) {
+		json_open(&o, "dump", '{');
+		dump_put_json(&o, profile, analysis->dump);
+		json_close(&o, '}');
+	}
 	if (profile->perf_counters_why)
 		json_put_string(&o, "perf_counters_missing", profile->perf_counters_why);
 	put_job_memory(&o, profile);
