@@ -193,11 +193,11 @@ static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, v
 {
 	struct mapping_found *found = ctx;
 
-	found->start = vma->vm_start;
-	found->end = vma->vm_end;
-	found->flags = vma->vm_flags;
-	found->pgoff = vma->vm_pgoff;
-	found->file = (__u64)vma->vm_file;
+	found->start = BPF_CORE_READ(vma, vm_start);
+	found->end = BPF_CORE_READ(vma, vm_end);
+	found->flags = BPF_CORE_READ(vma, vm_flags);
+	found->pgoff = BPF_CORE_READ(vma, vm_pgoff);
+	found->file = (__u64)BPF_CORE_READ(vma, vm_file);
 	return 0;
 }
 
@@ -279,34 +279,47 @@ static __always_inline const struct file *note_fault(struct perfx_signal *signal
 
 #define CGROUPS_MAX 16 /* levels */
 
+struct cgroup_walk {
+	struct perfx_signal *signal;
+	const struct cgroup_subsys_state *group;
+	__u64 least; /* bytes left */
+};
+
+static long cgroup_step(__u32 level, void *ctx)
+{
+	struct cgroup_walk *walk = ctx;
+	const struct cgroup_subsys_state *group = walk->group;
+	const struct mem_cgroup *memory = (const void *)group; /* its first member */
+	__u64 limit, used, left;
+
+	if (!memory)
+		return 1;
+	limit = BPF_CORE_READ(memory, memory.max);
+	used = BPF_CORE_READ(memory, memory.usage.counter);
+	left = limit > used ? limit - used : 0;
+	/* without a limit it is the most that a counter has */
+	if (left < walk->least && limit < (~0ull >> 1) / perfx_page_bytes) {
+		walk->least = left;
+		walk->signal->cgroup = BPF_CORE_READ(group, cgroup, kn, id);
+		walk->signal->cgroup_limit_bytes = limit * perfx_page_bytes;
+		walk->signal->cgroup_used_bytes = used * perfx_page_bytes;
+	}
+	walk->group = BPF_CORE_READ(group, parent);
+	return 0;
+}
+
 /* Of a process that the kernel kills, the group with the least memory left. */
 static __always_inline void note_cgroup(struct perfx_signal *signal, struct task_struct *task)
 {
 	struct css_set *groups = BPF_CORE_READ(task, cgroups);
-	struct cgroup_subsys_state *group = NULL;
+	struct cgroup_walk walk = {.signal = signal, .least = ~0ull};
 	__u64 at = (__u64)groups + bpf_core_field_offset(struct css_set, subsys) +
 		   sizeof(void *) * bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
-	__u64 least = ~0ull;
 
 	if (!bpf_core_type_exists(struct mem_cgroup))
 		return;
-	bpf_probe_read_kernel(&group, sizeof(group), (const void *)at);
-	for (int i = 0; i < CGROUPS_MAX && group; i++) {
-		/* its first member */
-		const struct mem_cgroup *memory = (const void *)group;
-		__u64 limit = BPF_CORE_READ(memory, memory.max);
-		__u64 used = BPF_CORE_READ(memory, memory.usage.counter);
-		__u64 left = limit > used ? limit - used : 0;
-
-		/* without a limit it is the most that a counter has */
-		if (left < least && limit < (~0ull >> 1) / perfx_page_bytes) {
-			least = left;
-			signal->cgroup = BPF_CORE_READ(group, cgroup, kn, id);
-			signal->cgroup_limit_bytes = limit * perfx_page_bytes;
-			signal->cgroup_used_bytes = used * perfx_page_bytes;
-		}
-		group = BPF_CORE_READ(group, parent);
-	}
+	bpf_probe_read_kernel(&walk.group, sizeof(walk.group), (const void *)at);
+	repeat(CGROUPS_MAX, cgroup_step, &walk);
 }
 
 /* Appends a string, at most `most` bytes of it with its end. Returns where the next one begins. */
@@ -331,7 +344,7 @@ static __always_inline void note_strings(struct signal_record *record, const str
 	__u32 at = 0;
 
 	if (sent) {
-		record->signal.sender_pid = sender->tgid;
+		record->signal.sender_pid = bpf_get_current_pid_tgid() >> 32;
 		record->signal.sender_ppid = BPF_CORE_READ(parent, tgid);
 		sender = BPF_CORE_READ(sender, group_leader);
 	}
@@ -364,7 +377,7 @@ int BPF_PROG(perfx_on_signal, int signal, struct kernel_siginfo *info, struct ta
 
 	if (!may_end(signal, result))
 		return 0;
-	tgid = task->tgid;
+	tgid = BPF_CORE_READ(task, tgid);
 	traced = traced_process_of(tgid);
 	if (!traced || traced->dead)
 		return 0;
@@ -383,7 +396,7 @@ int BPF_PROG(perfx_on_signal, int signal, struct kernel_siginfo *info, struct ta
 	record->signal.pid = tgid;
 	record->signal.signal = signal;
 	record->signal.code = code;
-	record->signal.tid = task->pid;
+	record->signal.tid = BPF_CORE_READ(task, pid);
 	if (handled)
 		record->signal.flags |= PERFX_SIGNAL_HANDLED;
 	if (code <= 0 && code != SI_TIMER && (__u64)info != SEND_SIG_PRIV)
