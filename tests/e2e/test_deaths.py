@@ -180,6 +180,18 @@ def test_a_worker_that_is_killed(tmp_path):
     assert f"python3 (pid {killed['pid']}) was killed by SIGKILL from kill" in main["findings"][0]["evidence"]
     assert asked["end"]["signal"]["sender"]["pid"] == main["pid"]
     assert any("work (train.py:" in t.get("place", "") for t in killed["end"]["threads"])
-    text = subprocess.run([PERFX, "run", "--as-root", "--", WORKLOADS / "deaths"], input="abort\n", capture_output=True,
+
+
+def test_a_program_that_dies_under_run():
+    """Its report is about all of its life; the status is the program's."""
+    ways = "abort\nwrite 0x10\n"
+    text = subprocess.run([PERFX, "run", "--as-root", "--", WORKLOADS / "deaths"], input=ways, capture_output=True,
                           text=True, timeout=60, check=True).stdout
     assert "CRASHED: deaths" in text and "Ended processes" in text and "SIGABRT" in text
+    result = run("run", "--as-root", "-f", "json", "--", sys.executable, "-c", "import os; os.abort()")
+    report = json.loads(result.stdout)
+    assert result.returncode == 128 + signal.SIGABRT
+    assert not report["capture"]["partial"] and report["verdict"].startswith("CRASHED: python3 (pid ")
+    assert report["processes"][0]["findings"][0]["kind"] == "Died"
+    (thread,) = report["processes"][0]["end"]["threads"]
+    assert thread["by_signal"] and any("abort" in frame for frame in thread["frames"])
