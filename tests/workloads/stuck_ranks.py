@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks of a job (gloo) that all wait in a collective for one that does something else:
-`stuck_ranks.py COUNT ODD sleep|read PATH|throw|exit|barrier`. The parent prints "ready PID" and the pids of the ranks
-when they are about to meet; all end when its standard input is closed."""
+`stuck_ranks.py COUNT ODD sleep|read PATH|throw|barrier`. One that throws is kept by a thread that is left. The parent
+prints "ready PID" and the pids of the ranks when they are about to meet; all end when its standard input is closed."""
 import os
 import subprocess
 import sys
@@ -24,9 +24,6 @@ def parent(count):
     try:
         for rank in ranks:
             assert rank.stdout.readline().startswith("warm")
-        # one that ends is waited for at once
-        for rank in ranks:
-            threading.Thread(target=rank.wait, daemon=True).start()
         gate.say(f"ready {os.getpid()} {' '.join(str(rank.pid) for rank in ranks)}")
         sys.stdin.read()
     finally:
@@ -57,9 +54,8 @@ def worker(how):
         elif how == "read":
             read_elsewhere(sys.argv[4])
         elif how == "throw":
+            threading.Thread(target=sleep_elsewhere).start()
             raise ValueError("a bad sample")
-        elif how == "exit":
-            os._exit(3)
         elif how == "barrier":
             dist.barrier()
     dist.all_reduce(ones)

@@ -76,7 +76,7 @@ const char *collective_library(const char *function, const char *module_base)
 	} libraries[] = {
 		/* its idle threads are in runLoop */
 		{"c10d::ProcessGroupGloo::AsyncWork::execute*", "*", "gloo"},
-		{"gloo::*Communicator*", "*", "gloo"},
+		{"gloo::transport::*UnboundBuffer::wait*", "*", "gloo"},
 		{"c10d::ProcessGroupNCCL::WorkNCCL::*", "*", "nccl"},
 		{"nccl[A-Z]*", "*", "nccl"},
 		{"MPI_*", "libmpi*", "mpi"},

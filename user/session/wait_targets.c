@@ -615,6 +615,51 @@ static char *kernel_place(const struct asked *asked)
 	return found;
 }
 
+/* The path that a system call is about, from the memory of the process. NULL: it has none. */
+static char *find_path(const struct asked *asked, struct perfx_wait_target *target)
+{
+	const struct perfx_thread_state *state = asked->state;
+	const uint64_t page = 4096;
+	char path[4096];
+	size_t length = 0;
+	uint64_t at;
+
+	switch (state->syscall) {
+	case SYS_openat:
+	case SYS_newfstatat:
+	case SYS_statx:
+	case SYS_unlinkat:
+	case SYS_mkdirat:
+		at = state->arguments[1];
+		break;
+#ifdef SYS_open
+	case SYS_open:
+	case SYS_stat:
+	case SYS_lstat:
+	case SYS_access:
+#endif
+	case SYS_statfs:
+	case SYS_execve:
+		at = state->arguments[0];
+		break;
+	default:
+		return NULL;
+	}
+	/* up to the end of each page: the next one need not be mapped */
+	for (size_t part; length < sizeof(path); length += part, at += part) {
+		part = page - at % page;
+		if (part > sizeof(path) - length)
+			part = sizeof(path) - length;
+		if (process_read(asked->pid, at, path + length, part))
+			return NULL;
+		if (!memchr(path + length, '\0', part))
+			continue;
+		target->kind = PERFX_TARGET_FILE;
+		return *path ? strdup(path) : NULL;
+	}
+	return NULL;
+}
+
 /* "gdb (pid 4711)" */
 static char *find_tracer(const struct asked *asked, struct perfx_wait_target *target)
 {
@@ -665,7 +710,7 @@ static char *find_target(const struct asked *asked, struct perfx_wait_target *ta
 #endif
 	if (state->syscall == SYS_clone || state->syscall == SYS_clone3)
 		return find_child(asked, target);
-	return kernel_place(asked);
+	return find_path(asked, target) ?: kernel_place(asked);
 }
 
 /* Threads that wait for one object wait for one target; what the times and the memory of their own
