@@ -174,7 +174,7 @@ enum perfx_memory_part {
 struct perfx_memory_sum {
 	struct perfx_record hdr;
 	__u64 time_ns;
-	__u64 read_ns; /* how long it took to read */
+	__u64 read_ns; /* CPU time of reading it */
 	__u32 process;
 	__u32 flags;	      /* PERFX_MEMORY_SUM_ */
 	__u64 reserved_bytes; /* of address space that may be written, touched or not */

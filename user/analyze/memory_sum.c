@@ -10,18 +10,18 @@ static const struct {
 	const char *key, *words;
 } part_names[PERFX_MEMORY_PARTS] = {
 	[PERFX_MEMORY_HEAP_USED] = {"heap_used", "malloc: blocks in use"},
-	[PERFX_MEMORY_HEAP_FREE] = {"heap_free", "malloc: freed, kept by the allocator"},
-	[PERFX_MEMORY_HEAP_MAPPED] = {"heap_mapped", "malloc: large blocks, each mapped"},
+	[PERFX_MEMORY_HEAP_FREE] = {"heap_free", "malloc: free, kept"},
+	[PERFX_MEMORY_HEAP_MAPPED] = {"heap_mapped", "malloc: large blocks (mapped)"},
 	[PERFX_MEMORY_PYTHON_USED] = {"python_used", "Python: small objects"},
 	[PERFX_MEMORY_PYTHON_FREE] = {"python_free", "Python: free in its arenas"},
 	[PERFX_MEMORY_STACKS] = {"stacks", "stacks of threads"},
-	[PERFX_MEMORY_FILES] = {"files", "files mapped (programs, libraries, data)"},
-	[PERFX_MEMORY_FILES_DATA] = {"files_data", "data of programs and libraries"},
+	[PERFX_MEMORY_FILES] = {"files", "files mapped"},
+	[PERFX_MEMORY_FILES_DATA] = {"files_data", "data of programs, libraries"},
 	[PERFX_MEMORY_SHARED] = {"shared", "shared memory (/dev/shm, memfd)"},
 	[PERFX_MEMORY_HUGE_PADDING] = {"huge_padding", "zeros in huge pages (estimate)"},
-	[PERFX_MEMORY_INHERITED] = {"inherited", "of the parent, shared since the fork"},
-	[PERFX_MEMORY_COPIED] = {"copied", "of the parent, copied since the fork"},
-	[PERFX_MEMORY_OTHER] = {"not_explained", "other anonymous mappings: not explained"},
+	[PERFX_MEMORY_INHERITED] = {"inherited", "parent's, shared since the fork"},
+	[PERFX_MEMORY_COPIED] = {"copied", "parent's, copied since the fork"},
+	[PERFX_MEMORY_OTHER] = {"not_explained", "other mappings: not explained"},
 };
 
 const char *memory_part_key(int part)

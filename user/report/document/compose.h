@@ -93,6 +93,8 @@ compose_section compose_gpu;
 compose_section compose_counters, compose_values;
 /* memory.c: all of a process's memory; one line per domain, and the most important places */
 compose_section compose_memory, compose_memory_worst;
+/* memory_sum.c: what resident memory consists of */
+compose_section compose_memory_sum;
 /* hotspots.c: the most important places of all domains */
 compose_section compose_worst_places;
 
@@ -108,6 +110,8 @@ void compose_peak(struct text *text, const struct roof *roof);
 void compose_ranks(struct composer *c);
 /* energy.c: of the host */
 void compose_energy(struct composer *c);
+/* memory_sum.c: of all processes */
+void compose_job_memory(struct composer *c);
 /* gpu.c: what GPUs did for the steps */
 void compose_steps_gpu(struct composer *c, const struct profile_steps *steps);
 bool memory_sees_frees(const struct profile_memory *memory);

@@ -236,15 +236,25 @@ void compose_details_end(struct composer *c)
 }
 
 static compose_section *const sections[] = {
-	compose_process_title,	compose_facts,
-	compose_last_lines,	compose_steps,
-	compose_process_energy, compose_account,
-	compose_functions,	compose_gpu,
-	compose_lines,		compose_waits,
-	compose_files,		compose_values,
-	compose_compute,	compose_counters,
-	compose_memory,		compose_stack_quality,
-	compose_threads,	NULL,
+	compose_process_title,
+	compose_facts,
+	compose_last_lines,
+	compose_steps,
+	compose_process_energy,
+	compose_account,
+	compose_functions,
+	compose_gpu,
+	compose_lines,
+	compose_waits,
+	compose_files,
+	compose_values,
+	compose_compute,
+	compose_counters,
+	compose_memory,
+	compose_memory_sum,
+	compose_stack_quality,
+	compose_threads,
+	NULL,
 };
 
 static compose_section *const brief_sections[] = {
@@ -263,6 +273,7 @@ static compose_section *const brief_sections[] = {
 	compose_files,
 	compose_values,
 	compose_memory_worst,
+	compose_memory_sum,
 	NULL,
 };
 
@@ -495,6 +506,7 @@ int document_compose(struct document *document, const struct profile *profile,
 	compose_processes(&c);
 	compose_ended(&c);
 	compose_energy(&c);
+	compose_job_memory(&c);
 	if (limits->brief)
 		compose_brief_end(&c);
 	else
