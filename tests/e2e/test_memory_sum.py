@@ -117,3 +117,23 @@ def test_python_blocks():
     assert near(resident["python_used"], used)
     # also headers, rounding, pools without a block
     assert free <= resident["python_free"] <= arenas - used
+
+
+def test_workers_that_read_a_list_copy_it():
+    """Reference counts are in the objects: nothing is allocated, and each worker's own memory grows."""
+    with subprocess.Popen([sys.executable, TOP / "tests/workloads/memory_workers.py"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as python:
+        pids = [int(word) for word in python.stdout.readline().split()]
+        report = record(python.pid, "-d", "2.5")
+        python.communicate("\n")
+    workers = [p for p in report["processes"] if p["pid"] in pids]
+    assert len(workers) == 2
+    for worker in workers:
+        begin, end = (worker["memory_sum"][moment]["resident"] for moment in ("begin", "end"))
+        copied = end["copied"] - begin.get("copied", 0)
+        assert copied > 20 * MIB
+        # the same pages were shared before
+        assert near(begin["inherited"] - end["inherited"], copied, 5)
+    found = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "CopyOnWrite"]
+    assert len(found) == 1 and "copies grow by" in found[0]["evidence"]
+    assert "2 processes of this parent" in found[0]["evidence"]

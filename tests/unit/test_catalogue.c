@@ -136,6 +136,8 @@ static const struct {
 	 "growth_that_is_not_traced"},
 	{"MemoryLimit", "rules_limits", "near_the_limit_of_a_cgroup", "near_the_limit_of_a_cgroup"},
 	{"Fragmentation", "rules_limits", "a_heap_in_pieces", "a_heap_in_pieces"},
+	{"CopyOnWrite", "rules_memory_sum", "copies_that_grow", "copies_that_grow"},
+	{"HugePagePadding", "rules_memory_sum", "zeros_in_huge_pages", "zeros_in_huge_pages"},
 	{"PeakMemory", "analyze_memory", "the_peak", "the_peak"},
 	{"MemoryChurn", "analyze_memory", "churn", "churn"},
 	{"TensorChurn", "analyze_memory", "tensors_that_come_and_go_as_pages",

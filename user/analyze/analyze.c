@@ -316,6 +316,7 @@ static const struct rule {
 	{.find = rules_heap},
 	{.find = rules_limits, .of_brief = true},
 	{.find = rules_fragmentation, .of_brief = true},
+	{.find = rules_memory_sum, .of_brief = true},
 	{.find = rules_capture, .of_brief = true, .of_main = true},
 	/* it names the places of the other findings */
 	{.find = rules_straggler, .of_brief = true},

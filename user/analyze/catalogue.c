@@ -64,6 +64,8 @@ const struct finding_kind finding_kinds[] = {
 	{FINDING_UntracedMemory},
 	{FINDING_MemoryLimit},
 	{FINDING_Fragmentation},
+	{FINDING_CopyOnWrite},
+	{FINDING_HugePagePadding},
 	{FINDING_PeakMemory},
 	{FINDING_MemoryChurn},
 	{FINDING_TensorChurn},

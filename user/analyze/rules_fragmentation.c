@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Memory that an allocator holds and nobody uses: the heap's resident pages against its live
- * blocks, and the segments of PyTorch's caching allocator against its tensors. Only of processes
- * that began in the recording: what others had allocated before is not known.
+ * Memory that an allocator holds and nobody uses: free memory in glibc's arenas; another heap's
+ * resident pages against its live blocks; the segments of PyTorch's caching allocator against its
+ * tensors. The latter two only of processes that began in the recording: what others had allocated
+ * before is not known.
  */
 #include "analyze/rules_ctx.h"
 #include "remedy_texts.h"
@@ -58,6 +59,42 @@ static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *m
 		      share, &note);
 }
 
+/* The least at any reading: what a step frees, the next one uses. False: the heap is not glibc's.
+ */
+static bool judge_arenas(struct rules_ctx *ctx)
+{
+	const struct profile_memory_sums *sums = ctx->process->memory_sums;
+	const struct thresholds *thresholds = ctx->thresholds;
+	const struct perfx_memory_sum *least = sums ? &sums->last : NULL;
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
+	uint64_t free_bytes, held_bytes;
+	double share;
+
+	if (!sums || !(least->flags & PERFX_MEMORY_SUM_GLIBC) || !least->heap_held_bytes)
+		return false;
+	for (size_t i = 0; i < sums->points_count; i++)
+		if (sums->points[i].resident[PERFX_MEMORY_HEAP_FREE] <
+		    least->resident[PERFX_MEMORY_HEAP_FREE])
+			least = &sums->points[i];
+	free_bytes = least->resident[PERFX_MEMORY_HEAP_FREE];
+	held_bytes = free_bytes + least->resident[PERFX_MEMORY_HEAP_USED];
+	share = held_bytes ? (double)free_bytes / (double)held_bytes : 0;
+	if ((double)free_bytes < thresholds->fragmentation_bytes ||
+	    share < thresholds->fragmentation_low)
+		return true;
+	text_printf(&note.evidence,
+		    "%s of %s that malloc holds in %s arena%s is free and kept: %s; at each of %zu "
+		    "reading%s at least as much",
+		    as_bytes(free_bytes), as_bytes(held_bytes), as_count(least->heap_arenas_count),
+		    plural(least->heap_arenas_count), as_percent(share), sums->points_count,
+		    plural(sums->points_count));
+	text_add(&note.suggestion, TRY_MALLOC_ARENAS);
+	note.look = "Memory sum";
+	rules_ctx_add(ctx, "Fragmentation", medium_if(share >= thresholds->fragmentation_medium),
+		      share, &note);
+	return true;
+}
+
 void rules_fragmentation(struct rules_ctx *ctx)
 {
 	const struct profile_memory *heap = domain_of(ctx, PERFX_DOMAIN_HOST);
@@ -77,10 +114,13 @@ void rules_fragmentation(struct rules_ctx *ctx)
 		.used_bytes = live_bytes_of(domain_of(ctx, PERFX_DOMAIN_TENSOR), TORCH_CUDA),
 	};
 
+	bool has_arenas = judge_arenas(ctx);
+
 	if (!(ctx->process->launched ||
 	      (ctx->process->start_boot_ns &&
 	       ctx->process->start_boot_ns + START_NS >= ctx->profile->start_boot_ns)))
 		return;
-	judge_held_memory(ctx, &host);
+	if (!has_arenas)
+		judge_held_memory(ctx, &host);
 	judge_held_memory(ctx, &device);
 }
