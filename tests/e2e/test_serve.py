@@ -354,6 +354,13 @@ def test_reports_and_captures_of_the_last_seconds(program, serve, tmp_path):
         assert body, form
     report = json.loads(server.get("/report?format=json&seconds=30")[2])
     assert {f["name"]: f["calls"] for f in report["processes"][0]["functions"]}["outer"] == 2000
+    code, headers, body = server.get("/dump?format=json")
+    assert (code, headers.get_content_type()) == (200, "application/json"), body
+    dump = json.loads(body)
+    assert dump["answer"] == "waits" and dump["verdict"].startswith("WAITS FOR pipe:[")
+    assert [t["syscall"] for p in dump["processes"] for t in p["threads"] if t["tid"] == traced.pid] == ["read"]
+    code, headers, body = server.get("/dump")
+    assert headers.get_content_type() == "text/plain" and body.decode().startswith("WAITS FOR pipe:[")
     code, _, body = server.get("/capture?seconds=1m")
     assert code == 400 and body.decode().count("\n") == 1
     code, _, body = server.get("/capture?last=10")

@@ -204,6 +204,25 @@ Test(query, knows_all_formats)
 	}
 }
 
+Test(query, what_a_dump_is_to_be)
+{
+	struct report_query query = {.dump = true};
+	char why[QUERY_WHY] = "", name[QUERY_FILE];
+
+	cr_expect_eq(report_query_end(&query, FLIGHT_NS, why), 0);
+	cr_expect_str_eq(report_query_type(&query), "text/plain; charset=utf-8");
+	cr_expect_str_eq(report_query_file(&query, name), "dump.txt");
+	query = (struct report_query){.dump = true};
+	cr_expect_eq(report_query_parse(&query, "format", "json", why), 0);
+	cr_expect_eq(report_query_end(&query, FLIGHT_NS, why), 0);
+	cr_expect_str_eq(report_query_file(&query, name), "dump.json");
+	query = (struct report_query){.dump = true};
+	cr_expect_eq(report_query_parse(&query, "format", "html", why), -EINVAL);
+	cr_expect(strstr(why, "text, md, json"), "%s", why);
+	cr_expect_eq(report_query_parse(&query, "seconds", "1", why), -EINVAL);
+	cr_expect(strstr(why, "no such argument: format"), "%s", why);
+}
+
 Test(query, says_what_is_wrong)
 {
 	static const struct {

@@ -85,6 +85,7 @@ static int record_live(const struct options *options, struct live_feed *feed,
 		recording.command = command ? command : "";
 		recording.phases = &phases;
 		recording.watcher = watcher;
+		recording.dumps = watcher->wants_dump;
 		recording.enough = enough;
 		recording.enough_ctx = watcher->ctx;
 		phases_begin(&phases, "find");
@@ -180,6 +181,13 @@ static char *wants_capture(void *ctx)
 	return serve__wants_capture(serving->serve);
 }
 
+static bool wants_dump(void *ctx)
+{
+	const struct serving *serving = ctx;
+
+	return serve__wants_dump(serving->serve);
+}
+
 static void captured(void *ctx, const char *path, int err)
 {
 	const struct serving *serving = ctx;
@@ -214,6 +222,7 @@ int cmd_serve(const struct options *options)
 		.on_tick = on_tick,
 		.known_from_ns = known_from_ns,
 		.wants_capture = wants_capture,
+		.wants_dump = wants_dump,
 		.captured = captured,
 	};
 	int code = EXIT_FAILED;

@@ -303,9 +303,9 @@ int dump_write_md(FILE *out, const struct profile *profile, const struct dump *d
 }
 
 static const struct dump_writer writers[] = {
-	{{"text", " .txt .text "}, dump_write_text},
-	{{"md", " .md .markdown "}, dump_write_md},
-	{{"json", " .json "}, dump_write_json},
+	{{"text", " .txt .text "}, TYPE_PLAIN, dump_write_text},
+	{{"md", " .md .markdown "}, "text/markdown; charset=utf-8", dump_write_md},
+	{{"json", " .json "}, TYPE_JSON, dump_write_json},
 };
 
 struct format_table dump_formats = FORMAT_TABLE(writers);

@@ -15,6 +15,7 @@ typedef int dump_writer_write(FILE *out, const struct profile *profile, const st
 
 struct dump_writer {
 	struct format format; /* "text", "md", "json" */
+	const char *type;     /* by HTTP */
 	dump_writer_write *write;
 };
 

@@ -83,6 +83,7 @@ static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregat
 	const struct report_query *query = &job->request.query;
 	const struct report_options options = {.table = query->table};
 	struct analysis *analysis;
+	struct dump *dump;
 	const struct capture_source source = {
 		.path = job->path,
 		.time_slice.since = {.given = true, .from_end = true, .ns = query->length_ns}};
@@ -91,7 +92,7 @@ static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregat
 	const struct profile *profile = NULL;
 	int err;
 
-	if (query->writer)
+	if (query->writer || query->dump)
 		pipeline.aggregate = aggregate;
 	else
 		reading.read = export_reader(query->export);
@@ -102,6 +103,12 @@ static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregat
 		err = profile ? check(job) : -ENOMEM;
 	if (err)
 		return err;
+	if (query->dump) {
+		dump = dump__new(profile);
+		err = dump ? query->dump_writer->write(out, profile, dump, &options) : -ENOMEM;
+		dump__free(dump);
+		return err;
+	}
 	if (!query->writer)
 		return export_write(out, query->export, query->of, profile, &source);
 	analysis = analyze(profile, job->rules);
@@ -326,6 +333,16 @@ char *job__wants(struct job *job)
 	}
 	pthread_mutex_unlock(&job->lock);
 	return path;
+}
+
+bool job__wants_dump(struct job *job)
+{
+	bool wants;
+
+	pthread_mutex_lock(&job->lock);
+	wants = job->state == JOB_WRITING && job->request.query.dump;
+	pthread_mutex_unlock(&job->lock);
+	return wants;
 }
 
 /* The folder of an abandoned request could not be removed before. */

@@ -13,6 +13,7 @@
 
 #include "analyze/rule_set.h"
 #include "export/export.h"
+#include "report/dump.h"
 #include "report/report.h"
 
 #include <stdbool.h>
@@ -21,10 +22,12 @@
 /* A request for a report or a capture: its arguments behind the "?" and its Accept header. */
 #define QUERY_WHY 256 /* bytes */
 
-/* /report?format=html&seconds=30&table=threads&of=cpu, /capture?seconds=30 */
+/* /report?format=html&seconds=30&table=threads&of=cpu, /capture?seconds=30, /dump?format=json */
 struct report_query {
-	bool capture;			    /* the file itself: seconds is all that can be given */
-	const struct report_writer *writer; /* either of the two */
+	bool capture; /* the file itself: seconds is all that can be given */
+	bool dump;    /* what each thread does now, by: */
+	const struct dump_writer *dump_writer;
+	const struct report_writer *writer; /* else either of the two */
 	const struct export_format *export;
 	uint64_t length_ns; /* the last so much; 0: not given; of a capture: all */
 	const char *table;  /* of CSV and TSV; static; NULL: functions */
@@ -79,6 +82,8 @@ void job__end(struct job *job);
 
 /* The path of the file that the recording should write now, malloc'd; NULL: none. */
 char *job__wants(struct job *job);
+/* Is it to end with a dump? */
+bool job__wants_dump(struct job *job);
 void job__captured(struct job *job, const char *path, int err);
 
 #endif

@@ -11,26 +11,40 @@
 #include <strings.h>
 
 #define REPORT_LENGTH_NS 10000000000u
+/* A dump is at the end of what has been recorded. */
+#define DUMP_LENGTH_NS 2000000000u
 /* Messages repeat so much of a wrong value. */
 #define SHOWN "%.40s"
 
 const char *report_query_type(const struct report_query *query)
 {
-	return query->writer ? query->writer->type : query->export->type;
+	return query->dump     ? query->dump_writer->type
+	       : query->writer ? query->writer->type
+			       : query->export->type;
 }
 
 const char *report_query_file(const struct report_query *query, char name[QUERY_FILE])
 {
-	const struct format *format =
-		query->writer ? &query->writer->format : &query->export->format;
+	const struct format *format = query->dump     ? &query->dump_writer->format
+				      : query->writer ? &query->writer->format
+						      : &query->export->format;
 	const char *suffix = format->suffixes + 1;
 
-	snprintf(name, QUERY_FILE, "report%.*s", (int)strcspn(suffix, " "), suffix);
+	snprintf(name, QUERY_FILE, "%s%.*s", query->dump ? "dump" : "report",
+		 (int)strcspn(suffix, " "), suffix);
 	return name;
 }
 
 static int parse_format(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
+	if (query->dump) {
+		query->dump_writer = format_named(&dump_formats, value);
+		if (query->dump_writer)
+			return 0;
+		snprintf(why, QUERY_WHY, "format=" SHOWN ": no such format: %s", value,
+			 format_names(&dump_formats));
+		return -EINVAL;
+	}
 	query->writer = report_writer_named(value);
 	query->export = query->writer ? NULL : export_format_named(value);
 	if (query->writer || query->export)
@@ -78,12 +92,12 @@ static int parse_of(struct report_query *query, const char *value, char why[QUER
 static const struct argument {
 	const char *key;
 	int (*parse)(struct report_query *query, const char *value, char why[QUERY_WHY]);
-	bool of_captures; /* too */
+	bool of_captures, of_dumps; /* too */
 } arguments[] = {
-	{"format", parse_format, false},
-	{"seconds", parse_seconds, true},
-	{"table", parse_table, false},
-	{"of", parse_of, false},
+	{"format", parse_format, false, true},
+	{"seconds", parse_seconds, true, false},
+	{"table", parse_table, false, false},
+	{"of", parse_of, false, false},
 };
 
 int report_query_parse(struct report_query *query, const char *key, const char *value,
@@ -91,7 +105,8 @@ int report_query_parse(struct report_query *query, const char *key, const char *
 {
 	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
 		if (strcmp(arguments[i].key, key) != 0 ||
-		    (query->capture && !arguments[i].of_captures))
+		    (query->capture && !arguments[i].of_captures) ||
+		    (query->dump && !arguments[i].of_dumps))
 			continue;
 		if (query->given & 1u << i) {
 			snprintf(why, QUERY_WHY, "%s is given twice", key);
@@ -101,12 +116,19 @@ int report_query_parse(struct report_query *query, const char *key, const char *
 		return arguments[i].parse(query, value ? value : "", why);
 	}
 	snprintf(why, QUERY_WHY, SHOWN ": no such argument: %s", key,
-		 query->capture ? "seconds" : "format, seconds, table, of");
+		 query->capture ? "seconds"
+		 : query->dump	? "format"
+				: "format, seconds, table, of");
 	return -EINVAL;
 }
 
 int report_query_end(struct report_query *query, uint64_t length_max_ns, char why[QUERY_WHY])
 {
+	if (query->dump) {
+		query->dump_writer = query->dump_writer ?: format_named(&dump_formats, "text");
+		query->length_ns = length_max_ns < DUMP_LENGTH_NS ? length_max_ns : DUMP_LENGTH_NS;
+		return 0;
+	}
 	if (!query->writer && !query->export && !query->capture)
 		query->writer = report_writer_named("html");
 	if (query->length_ns > length_max_ns) {

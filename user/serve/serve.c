@@ -360,6 +360,14 @@ static void answer_capture(void *ctx, struct http_request *request)
 		begin_job(ctx, request, &wanted);
 }
 
+static void answer_dump(void *ctx, struct http_request *request)
+{
+	struct job_request wanted = {.query.dump = true};
+
+	if (!parse_query(ctx, request, &wanted.query))
+		begin_job(ctx, request, &wanted);
+}
+
 static void say_failed(struct http_request *request, int err)
 {
 	struct text why = {0};
@@ -382,10 +390,9 @@ static void say_failed(struct http_request *request, int err)
 	}
 }
 
-static void send_report(void *ctx, struct http_request *request)
+static void send_made(struct serve *serve, struct http_request *request, bool dump)
 {
-	struct serve *serve = ctx;
-	struct report_query query = {0};
+	struct report_query query = {.dump = dump};
 	char name[QUERY_FILE];
 	int fd = job__answer_fd(serve->job);
 
@@ -395,7 +402,17 @@ static void send_report(void *ctx, struct http_request *request)
 		close(fd);
 	else
 		http_answer_file(request, report_query_type(&query), fd,
-				 report_query_file(&query, name), query.writer != NULL);
+				 report_query_file(&query, name), dump || query.writer);
+}
+
+static void send_report(void *ctx, struct http_request *request)
+{
+	send_made(ctx, request, false);
+}
+
+static void send_dump(void *ctx, struct http_request *request)
+{
+	send_made(ctx, request, true);
 }
 
 static void send_capture(void *ctx, struct http_request *request)
@@ -426,6 +443,7 @@ static const struct http_route routes[] = {
 	{"/healthz", false, answer_health, NULL, NULL},
 	{"/report", true, answer_report, send_report, end_job},
 	{"/capture", true, answer_capture, send_capture, end_job},
+	{"/dump", true, answer_dump, send_dump, end_job},
 };
 
 /* Tells the service manager that listens on $NOTIFY_SOCKET, if any: sd_notify(3), one datagram. */
@@ -456,7 +474,7 @@ void serve__tick(struct serve *serve, uint64_t now_ns)
 
 	serve->ticked_ns = now_ns;
 	if (!serve->ready) {
-		msg_say("ready: %s://%s/ (also /metrics, /report, /capture)",
+		msg_say("ready: %s://%s/ (also /metrics, /report, /capture, /dump)",
 			serve->cert ? "https" : "http",
 			listen_show(http__address(serve->http), address));
 		notify_manager("READY=1");
@@ -473,6 +491,13 @@ char *serve__wants_capture(void *ctx)
 	struct serve *serve = ctx;
 
 	return job__wants(serve->job);
+}
+
+bool serve__wants_dump(void *ctx)
+{
+	struct serve *serve = ctx;
+
+	return job__wants_dump(serve->job);
 }
 
 void serve__captured(void *ctx, const char *path, int err)

@@ -42,6 +42,7 @@ int serve__publish(struct serve *serve, const struct live_snapshot *snapshot);
 void serve__finish(struct serve *serve, const struct live_snapshot *snapshot);
 /* As in struct recorder_watcher; ctx: the struct serve. */
 char *serve__wants_capture(void *ctx);
+bool serve__wants_dump(void *ctx);
 void serve__captured(void *ctx, const char *path, int err);
 
 /* The address, with its port, for tests. */

@@ -55,6 +55,7 @@ struct flight {
 	char why[160];
 	struct captured_step step; /* as `why` */
 	bool dumping;		   /* a stall's file waits for the end of the dump */
+	char *dumping_path;	   /* likewise, the watcher's; NULL: none does */
 	bool failed;
 };
 
@@ -321,13 +322,23 @@ static void tick_recording(struct flight *flight, uint64_t now_ns, const struct 
 static void write_for_watcher(struct flight *flight, const struct ending *so_far)
 {
 	const struct recorder_watcher *watcher = flight->recording->options->watcher;
-	char *path =
-		watcher && watcher->wants_capture ? watcher->wants_capture(watcher->ctx) : NULL;
-	char *kept = path ? strdup(path) : NULL;
+	char *path = flight->dumping_path, *kept;
 	int err = -EAGAIN;
 
+	if (path && dump__is_running(flight->recording))
+		return;
+	flight->dumping_path = NULL;
+	if (!path && watcher && watcher->wants_capture) {
+		path = watcher->wants_capture(watcher->ctx);
+		if (path && watcher->wants_dump && watcher->wants_dump(watcher->ctx) &&
+		    recording_is_on(flight->recording) && dump__begin(flight->recording)) {
+			flight->dumping_path = path;
+			return;
+		}
+	}
 	if (!path)
 		return;
+	kept = strdup(path);
 	if (recording_is_on(flight->recording))
 		err = ask_now(flight, path, "", *so_far);
 	else
@@ -386,7 +397,12 @@ static int open_flight(struct recording *recording)
 	return 0;
 }
 
-VERB(close_flight, free(recording->flight))
+static void close_flight(struct recording *recording)
+{
+	if (recording->flight)
+		free(recording->flight->dumping_path);
+	free(recording->flight);
+}
 
 const struct recording_part flight_part = {.name = "the flight recorder",
 					   .open = open_flight,

@@ -76,6 +76,8 @@ struct recorder_watcher {
 	/* Asked at each tick: the path of a file that is to get the last seconds as a capture;
 	 * NULL: none is wanted. The recording frees it. */
 	char *(*wants_capture)(void *ctx);
+	/* Asked when one is wanted: is a dump to be made first (recorder_options.dumps)? */
+	bool (*wants_dump)(void *ctx);
 	/* It has been written; err -errno: it could not be. -EAGAIN: nothing is recorded now
 	 * (--wait). */
 	void (*captured)(void *ctx, const char *path, int err);
