@@ -156,6 +156,32 @@ static void put_graph(struct json_output *o, const struct dump *dump)
 		json_put(o, "culprit", json_of_thread_ref(dump, dump->culprit));
 }
 
+static void put_ranks(struct json_output *o, const struct profile *profile, const struct dump *dump)
+{
+	if (!dump->ranks_count)
+		return;
+	json_open(o, "ranks", '[');
+	FOR_EACH (group, dump->ranks) {
+		json_t *ranks = json_array();
+
+		for (size_t i = 0; i < group->processes_count; i++) {
+			const struct profile_process *process =
+				&profile->processes[group->processes[i]];
+
+			json_array_append_new(
+				ranks, json_object_of({"rank", json_of_integer(process->rank.rank)},
+						      {"pid", json_of_integer(process->pid)}));
+		}
+		json_put(o, NULL,
+			 json_object_of({"call", json_of_any_string(group->call)},
+					{"library", json_of_any_string(group->library)},
+					{"in_collective", json_boolean(group->in_collective)},
+					{"age_ns", json_of_measured(group->least_age_ns)},
+					{"ranks", ranks}));
+	}
+	json_close(o, ']');
+}
+
 void dump_put_json(struct json_output *o, const struct profile *profile, const struct dump *dump)
 {
 	static const char *const answers[] = {
@@ -171,6 +197,7 @@ void dump_put_json(struct json_output *o, const struct profile *profile, const s
 	json_put(o, "answer", json_string(answers[dump->answer]));
 	json_put(o, "verdict", json_of_sentence(dump->verdict));
 	put_graph(o, dump);
+	put_ranks(o, profile, dump);
 	put_processes(o, profile, dump);
 	put_groups(o, dump);
 }
