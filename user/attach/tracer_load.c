@@ -113,7 +113,7 @@ static void open_samples(struct tracer *tracer, const struct tracer_options *opt
 	struct perfx_bpf *skel = tracer->skel;
 
 	bpf_program__set_autoload(skel->progs.perfx_sample_on_cpu, on_cpu);
-	bpf_program__set_autoload(skel->progs.perfx_sample_dying, on_cpu);
+	bpf_program__set_autoload(skel->progs.perfx_sample_dying, on_cpu && !options->only_dump);
 	bpf_program__set_autoload(skel->progs.perfx_sample_off_cpu, off_cpu);
 	bpf_program__set_autoload(skel->progs.perfx_dump_thread, dump);
 	/* user/attach/sampler.c attaches them */
@@ -410,7 +410,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 {
 	/* samples come by the clock, and stacks of first calls alone; where none are wanted, the
 	 * smallest ring that there is */
-	size_t memory_bytes = options->memory ? options->ring_bytes
+	size_t memory_bytes = options->memory || options->only_dump ? options->ring_bytes
 			      : options->samples || options->stacks != PERFX_STACKS_OFF
 				      ? min_u64(options->ring_bytes, SAMPLES_RING_BYTES)
 				      : 1;
@@ -425,7 +425,8 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 		return err;
 	begin_programs(tracer);
 	skel = tracer->skel;
-	err = make_rings(skel->maps.perfx_spans, options->ring_bytes, &tracer->spans);
+	err = make_rings(skel->maps.perfx_spans, options->only_dump ? 1 : options->ring_bytes,
+			 &tracer->spans);
 	return err ?: make_rings(skel->maps.perfx_memory, memory_bytes, &tracer->memory);
 }
 
