@@ -287,3 +287,42 @@ Test(death, the_first_of_several)
 	cr_expect(strstr(analysis->verdict, "lost a child: "), "%s", analysis->verdict);
 	analysis__free(analysis);
 }
+
+/* The failed instruction is in a library, for a line of the program. */
+Test(death, where_it_was)
+{
+	const struct profile_frame library = {.function = "memcpy",
+					      .file = "",
+					      .module = "/lib/libc.so.6",
+					      .module_base = "libc.so.6"};
+	const struct profile_frame line = {.function = "decode",
+					   .file = "/home/data.py",
+					   .module = "",
+					   .module_base = "",
+					   .line = 12,
+					   .language = PERFX_LANGUAGE_PYTHON};
+	const struct profile_frame *frames[] = {&library, &line};
+	const struct profile_stack stack = {.frames = frames, .frames_count = 2};
+	struct profile_last_sample sample = {.tid = 43, .before_ns = 2 * MS, .comm = ""};
+	struct analysis *analysis;
+	struct family f;
+
+	family_set(&f, SIGSEGV);
+	signal_of(&f, PERFX_SIGNAL_FAULT)->code = SEGV_MAPERR;
+	sample.what.stack = &stack;
+	f.processes[1].end.samples = &sample;
+	f.processes[1].end.samples_count = 1;
+	f.scene.profile.processes_count = 2;
+	analysis = analyze(&f.scene.profile, NULL);
+	cr_expect(strstr(analysis->verdict, "a null pointer; in "), "%s", analysis->verdict);
+	cr_expect(strstr(analysis->verdict, ", called from "), "%s", analysis->verdict);
+	cr_expect_str_eq(analysis->processes[0].findings[0].place.function, "decode");
+	analysis__free(analysis);
+	/* the thread was sampled before, and may have moved on */
+	sample.before_ns = 40 * MS;
+	analysis = analyze(&f.scene.profile, NULL);
+	cr_expect(strstr(analysis->verdict, "its main thread was last seen in "), "%s",
+		  analysis->verdict);
+	cr_expect(strstr(analysis->verdict, ", 40.0 ms before"), "%s", analysis->verdict);
+	analysis__free(analysis);
+}

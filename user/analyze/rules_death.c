@@ -28,18 +28,35 @@ static const char *headline_class(enum death death)
 	return NULL;
 }
 
-/* "; in decode (data.py:12)": by the sample that its signal caused; else "; its main thread was
- * last seen in decode (data.py:12), 40 ms before". */
+/* The function whose instruction failed, if that is not the place itself; NULL: it is, or no
+ * instruction failed, or a handler has run since. */
+static const struct profile_frame *failed_function(const struct profile_process *process,
+						   const struct profile_last_sample *sample,
+						   const struct profile_frame *place)
+{
+	uint32_t flags = death_signal(process)->flags;
+	const struct profile_frame *first = sample->what.stack->frames[0];
+
+	if (!(flags & PERFX_SIGNAL_FAULT) || flags & PERFX_SIGNAL_HANDLED || first == place)
+		return NULL;
+	return first->function[0] ? first : NULL;
+}
+
+/* "; in memcpy (libc.so.6), called from decode (data.py:12)": by the sample that its signal caused;
+ * else "; its main thread was last seen in decode (data.py:12), 40 ms before". */
 static void add_place(struct text *text, const struct profile_process *process,
 		      const struct profile_frame **place)
 {
 	const struct profile_last_sample *sample = death_sample(process);
+	const struct profile_frame *failed;
 
 	*place = death_place(process);
 	if (!*place)
 		return;
 	if (death_sample_is_exact(process, sample)) {
-		location_after(text, "; in ", *place);
+		failed = failed_function(process, sample, *place);
+		location_after(text, "; in ", failed);
+		location_after(text, failed ? ", called from " : "; in ", *place);
 		return;
 	}
 	location_after(text, "; its main thread was last seen in ", *place);
