@@ -153,12 +153,14 @@ def test_a_worker_that_is_killed(tmp_path):
     """A multiprocessing worker; its parent fails by that, with a status of its own."""
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent("""\
-        import multiprocessing, os, subprocess, time
+        import ctypes, multiprocessing, os, subprocess, time
         def work(queue):
             while True:
                 sum(range(1000))
                 if queue and time.process_time() > 0.2:
                     queue = queue.put(os.getpid())
+        def never_seen_before():
+            ctypes.string_at(0x1234500000)
         if __name__ == "__main__":
             queue = multiprocessing.Queue()
             workers = [multiprocessing.Process(target=work, args=(queue,)) for _ in range(2)]
@@ -167,6 +169,9 @@ def test_a_worker_that_is_killed(tmp_path):
             subprocess.run(["kill", "-9", str(workers[1].pid)])
             workers[1].join()
             workers[0].terminate()
+            last = multiprocessing.Process(target=never_seen_before)
+            last.start()
+            last.join()
             raise RuntimeError(f"worker {workers[1].pid} exited unexpectedly")
         """))
     result = run("run", "--as-root", "-f", "json", "--full", "--", sys.executable, script)
@@ -179,6 +184,8 @@ def test_a_worker_that_is_killed(tmp_path):
     assert main["findings"][0]["kind"] == "LostChild" and main["end"]["code"] == 1
     assert f"python3 (pid {killed['pid']}) was killed by SIGKILL from kill" in main["findings"][0]["evidence"]
     assert asked["end"]["signal"]["sender"]["pid"] == main["pid"]
+    (crashed,) = [p for p in report["processes"] if p.get("end", {}).get("class") == "crashed"]
+    assert place_of(crashed["end"], crashed["pid"]) == "never_seen_before (train.py:8)"
     assert any("work (train.py:" in t.get("place", "") for t in killed["end"]["threads"])
 
 

@@ -6,6 +6,7 @@
 #include "cpython/code.h"
 #include "cpython/cpython.h"
 #include "cpython/package.h"
+#include "proc/process.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ enum python_state {
 struct python_process {
 	uint32_t process;
 	pid_t pid;
+	pid_t parent; /* whose memory a forked child began with; 0: unknown */
 	enum python_state state;
 	bool described;
 	uint32_t tries_count;
@@ -147,6 +149,7 @@ static void search_interpreter(struct python_frames *python, struct python_proce
 			       const struct maps *maps, uint64_t now_ns)
 {
 	const char *why = "";
+	struct process_info info;
 	uint32_t doubles =
 		process->tries_count < TRY_DOUBLES_MAX ? process->tries_count : TRY_DOUBLES_MAX;
 
@@ -168,6 +171,8 @@ static void search_interpreter(struct python_frames *python, struct python_proce
 	}
 	process->state = PYTHON_READ;
 	process->why = "";
+	if (!process->parent && !process_info(process->pid, &info))
+		process->parent = info.ppid;
 	set_layout(python, process);
 }
 
@@ -229,6 +234,7 @@ void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid
 	found = find_or_add(python, child, pid);
 	if (!found || found->state != PYTHON_NONE)
 		return;
+	found->parent = from->pid;
 	found->state = from->state;
 	found->why = from->why;
 	found->python = from->python;
@@ -261,21 +267,30 @@ void python_frames__tick(struct python_frames *python, uint64_t now_ns)
 	}
 }
 
-/* Reads the names of a code object, unless another one has its address by now. */
-static void name_code(struct packages *packages, const struct python_process *process,
-		      struct python_code *code)
+/* Reads the names of a code object from a process, unless another one has its address by now. */
+static void name_code_of(struct packages *packages, const struct python_process *process, pid_t pid,
+			 struct python_code *code)
 {
 	uint32_t identity;
 
-	if (code->code.function ||
-	    code_read(process->pid, &process->python, code->address, &code->code))
+	if (code_read(pid, &process->python, code->address, &code->code))
 		return;
 	/* afterwards: then the names that were read are those of this one */
-	if (code_identity(process->pid, &process->python, code->address, &identity) ||
+	if (code_identity(pid, &process->python, code->address, &identity) ||
 	    identity != code->identity)
 		code_clear(&code->code);
 	else
-		code->of_package = packages_have(packages, process->pid, code->code.file);
+		code->of_package = packages_have(packages, pid, code->code.file);
+}
+
+/* A forked child that has ended had most of its code from its parent. */
+static void name_code(struct packages *packages, const struct python_process *process,
+		      struct python_code *code)
+{
+	if (!code->code.function)
+		name_code_of(packages, process, process->pid, code);
+	if (!code->code.function && process->parent)
+		name_code_of(packages, process, process->parent, code);
 }
 
 /* The same names and lines are the same code. */
