@@ -196,6 +196,18 @@ def test_children_timers_and_file_locks(case, tmp_path):
     assert waits["target"]["text"] == f"{locked}, held by locker (pid {program.known['child', 'pid']})"
 
 
+def test_file_system_that_does_not_answer(stuck, tmp_path):
+    """Its type and the path; the dump does not hang with it, in whatever mount namespace."""
+    if not os.access("/dev/fuse", os.R_OK):
+        pytest.skip("/dev/fuse is not to be had: this kernel")
+    program = stuck(PYTHON, TOP / "tests/workloads/slow_file.py", tmp_path)
+    report = program.dump(has("file"))
+    (reads,) = waits_of(report, "file")
+    assert reads["target"]["text"] == f"fuse:{tmp_path}/data"
+    assert reads["doing"] == f"waits for disk (fuse:{tmp_path}/data)"
+    assert reads["reason"] == "read" and reads["syscall"] == "read"
+
+
 def test_locks_of_python(stuck):
     """They do not know their owners, and the report says so."""
     program = stuck(PYTHON, TOP / "tests/workloads/stuck_gil.py", "lock")

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A thread computes if it was sampled on a CPU in this share of the dump. */
 #define COMPUTES_SHARE 0.25
@@ -441,7 +442,8 @@ static void add_target(struct text *text, const struct dump_thread *thread)
 		add_reason(text, state);
 	} else if (state->target.kind == PERFX_TARGET_LOCK) {
 		add_unowned(text, state);
-	} else if (state->reason == PERFX_WAIT_DISK) {
+	} else if (state->reason == PERFX_WAIT_DISK ||
+		   (state->target.kind == PERFX_TARGET_FILE && S_ISREG(state->mode))) {
 		text_add(text, "disk (");
 		escape_name(text, state->target.text);
 		text_add(text, ")");

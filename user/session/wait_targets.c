@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "proc/address_name.h"
 #include "proc/descriptor.h"
+#include "proc/mounts.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -380,14 +381,30 @@ static char *find_lock(const struct asked *asked, struct perfx_wait_target *targ
 	return text;
 }
 
-/* "nfs:/data/x": the file system's type is in a line of mountinfo, "36 35 0:52 /a /b rw - nfs …".
- * Asks no server. */
-static char *file_text(const struct asked *asked, char *name)
+/* Is a file on this mount: by its device or, where only its path is known, by that? */
+static bool is_mounted_on(const struct perfx_thread_state *state, const char *path,
+			  const struct mount *mount)
+{
+	size_t length = strlen(mount->point);
+
+	if (state->fd >= 0)
+		return mount->dev_major == state->device >> 20 &&
+		       mount->dev_minor == (state->device & 0xfffff);
+	return !strncmp(path, mount->point, length) &&
+	       (path[length] == '/' || !path[length] || length == 1);
+}
+
+/* "nfs:/data/x": with the type of its file system. Asks no server. path: malloc'd, replaced. */
+static char *file_text(const struct asked *asked, char *path)
 {
 	struct wait_targets *targets = asked->targets;
-	char device[32], type[64], *at, *text;
-	const char *dash;
+	char type[64] = "", *text;
+	struct mount mount;
+	size_t longest = 0;
+	const char *at;
 
+	if (!path)
+		return NULL;
 	if (targets->mounts_pid != asked->pid) {
 		free(targets->mounts);
 		targets->mounts = NULL;
@@ -395,13 +412,15 @@ static char *file_text(const struct asked *asked, char *name)
 		if (proc_read_pid(asked->pid, "mountinfo", &targets->mounts, 1u << 20) <= 0)
 			targets->mounts = NULL;
 	}
-	snprintf(device, sizeof(device), " %u:%u ", asked->state->device >> 20,
-		 asked->state->device & 0xfffff);
-	at = targets->mounts ? strstr(targets->mounts, device) : NULL;
-	dash = at ? strstr(at, " - ") : NULL;
-	if (!dash || sscanf(dash, " - %63s", type) != 1 || asprintf(&text, "%s:%s", type, name) < 0)
-		return name;
-	free(name);
+	at = targets->mounts ? targets->mounts : "";
+	while (mount_read(&at, &mount))
+		if (is_mounted_on(asked->state, path, &mount) && strlen(mount.point) >= longest) {
+			longest = strlen(mount.point);
+			memcpy(type, mount.type, sizeof(type));
+		}
+	if (!*type || asprintf(&text, "%s:%s", type, path) < 0)
+		return path;
+	free(path);
 	return text;
 }
 
@@ -655,7 +674,7 @@ static char *find_path(const struct asked *asked, struct perfx_wait_target *targ
 		if (!memchr(path + length, '\0', part))
 			continue;
 		target->kind = PERFX_TARGET_FILE;
-		return *path ? strdup(path) : NULL;
+		return *path ? file_text(asked, strdup(path)) : NULL;
 	}
 	return NULL;
 }
