@@ -86,7 +86,7 @@
 	X(WAIT_TARGET,       wait_target,       85,  48,  48, 1, EVENT)          \
 	X(PYTHON,            python,            59,  16,  16, 2, FACT)           \
 	X(SAMPLING,          sampling,          62,  32,  32, 1, FACT)           \
-	X(LIMITS,            limits,            76,  72,  72, 0, FACT)           \
+	X(LIMITS,            limits,            76, 120,  72, 0, FACT)           \
 	X(MEMORY_SUM,        memory_sum,        90, 384, 384, 0, EVENT)          \
 	X(GPU_NAME,          gpu_name,          66,  16,  16, 2, FACT)           \
 	X(GPU_DEVICE,        gpu_device,        69,  48,  48, 3, FACT)           \
@@ -585,6 +585,10 @@ struct perfx_limits {
 	__u64 memory_limit_bytes, memory_used_bytes;
 	__u64 address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	__u64 host_available_bytes; /* of the machine's memory, without swapping */
+	/* 0: not in the record */
+	__u64 shm_limit_bytes, shm_used_bytes;		/* of its /dev/shm, by all processes */
+	__u64 descriptors_limit, descriptors_count;	/* RLIMIT_NOFILE */
+	__u64 mappings_limit, mappings_count;		/* vm.max_map_count */
 };
 #define PERFX_FIELDS_limits \
 	IS_TIME(time_ns)    \

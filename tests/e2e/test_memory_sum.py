@@ -137,3 +137,17 @@ def test_workers_that_read_a_list_copy_it():
     found = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "CopyOnWrite"]
     assert len(found) == 1 and "copies grow by" in found[0]["evidence"]
     assert "2 processes of this parent" in found[0]["evidence"]
+
+
+def test_open_files_near_their_limit():
+    code = ("import os, resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200));"
+            "files = [os.dup(0) for _ in range(200 - 8 - len(os.listdir('/proc/self/fd')))];"
+            "print(len(os.listdir('/proc/self/fd')) - 1, flush=True); input()")
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as python:
+        count = int(python.stdout.readline())
+        report = record(python.pid)
+        python.communicate("\n")
+    found, = (f for p in report["processes"] for f in p["findings"] if f["kind"] == "ResourceLimit")
+    assert found["evidence"].startswith(f"{count} of 200 ") and "RLIMIT_NOFILE" in found["evidence"]
+    assert found["severity"] == "high"

@@ -135,6 +135,7 @@ static const struct {
 	{"UntracedMemory", "analyze_memory", "growth_that_is_not_traced",
 	 "growth_that_is_not_traced"},
 	{"MemoryLimit", "rules_limits", "near_the_limit_of_a_cgroup", "near_the_limit_of_a_cgroup"},
+	{"ResourceLimit", "rules_limits", "open_files_and_mappings", "open_files_and_mappings"},
 	{"Fragmentation", "rules_limits", "a_heap_in_pieces", "a_heap_in_pieces"},
 	{"CopyOnWrite", "rules_memory_sum", "copies_that_grow", "copies_that_grow"},
 	{"HugePagePadding", "rules_memory_sum", "zeros_in_huge_pages", "zeros_in_huge_pages"},

@@ -15,12 +15,14 @@ Test(limits, quota_of_cpus)
 
 Test(limits, address_space)
 {
-	cr_expect_eq(address_limit_of("Max cpu time   unlimited  unlimited  seconds\n"
-				      "Max address space         8589934592  unlimited  bytes\n"),
+	cr_expect_eq(limit_of("Max cpu time   unlimited  unlimited  seconds\n"
+			      "Max address space         8589934592  unlimited  bytes\n",
+			      "Max address space"),
 		     8589934592);
-	cr_expect_eq(address_limit_of("Max address space         unlimited  unlimited  bytes\n"),
+	cr_expect_eq(limit_of("Max address space         unlimited  unlimited  bytes\n",
+			      "Max address space"),
 		     UINT64_MAX);
-	cr_expect_eq(address_limit_of(""), UINT64_MAX);
+	cr_expect_eq(limit_of("", "Max address space"), UINT64_MAX);
 }
 
 /* Of which a sanitizer takes 20 TiB. */
@@ -32,7 +34,7 @@ Test(limits, of_this_process)
 	struct process_limits limits;
 
 	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
-	limits = process_limits(getpid());
+	limits = process_limits(getpid(), true);
 	cr_expect_geq(limits.cpus_count, 1);
 	cr_expect_eq(limits.address_limit_bytes, ADDRESSES);
 	cr_expect_lt(limits.address_used_bytes, ADDRESSES);

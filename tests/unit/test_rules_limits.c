@@ -93,6 +93,80 @@ Test(rules_limits, the_machine)
 		     "grows by ");
 }
 
+/* Each has 8,000 KiB of shared memory. */
+static void expect_of_points(const char *kind, const struct perfx_limits *points, size_t count,
+			     enum finding_severity severity, const char *evidence)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin(&s);
+	for (size_t i = 0; i < count; i++) {
+		struct perfx_limits limits = points[i];
+
+		limits.time_ns = STREAM_START + i * 2 * S;
+		stream_put(&s, PACK(&s.buffer, PERFX_KIND_LIMITS, limits));
+	}
+	stream_plain(&s, PERFX_KIND_USAGE, struct perfx_usage, .time_ns = STREAM_START + S,
+		     .process = 1, .rss_bytes = GIB, .rss_shmem_bytes = 8000 << 10);
+	stream_end(&s, 10 * S, 0);
+	report.aggregate = replay(&s);
+	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
+	finding = find(&report, kind);
+	if (evidence) {
+		cr_assert_not_null(finding, "%s", evidence);
+		cr_expect_eq(finding->severity, severity, "%s", finding->evidence);
+		cr_expect(contains(finding->evidence, evidence), "%s", finding->evidence);
+	} else {
+		cr_expect_null(finding, "%s", finding ? finding->evidence : "");
+	}
+	forget(&report);
+}
+
+Test(rules_limits, shared_memory_that_fills)
+{
+	struct perfx_limits points[6];
+
+	for (unsigned i = 0; i < 6; i++) {
+		points[i] = no_limits();
+		points[i].shm_limit_bytes = 8 * GIB;
+		points[i].shm_used_bytes = GIB + i * 128 * MIB;
+	}
+	expect_of_points("MemoryLimit", points, 6, FINDING_HIGH,
+			 "1.62 GiB of 8.00 GiB (20.3 %) of /dev/shm, by all processes; it grows by "
+			 "64.0 MiB/s: full in 1.70 min");
+	points[5].shm_used_bytes = points[4].shm_used_bytes; /* it levels off */
+	expect_of_points("MemoryLimit", points, 6, 0, NULL);
+	points[5].shm_used_bytes = 75 * GIB / 10;
+	expect_of_points("MemoryLimit", points + 5, 1, FINDING_MEDIUM,
+			 "7.50 GiB of 8.00 GiB (93.8 %)");
+}
+
+Test(rules_limits, open_files_and_mappings)
+{
+	struct perfx_limits points[6];
+
+	for (unsigned i = 0; i < 6; i++) {
+		points[i] = no_limits();
+		points[i].descriptors_limit = 1024;
+		points[i].descriptors_count = 100 + 20 * i;
+	}
+	expect_of_points(
+		"ResourceLimit", points, 6, FINDING_HIGH,
+		"200 of 1,024 (19.5 %) open files (RLIMIT_NOFILE); they grow by 10/s: none "
+		"is left in 82.4 s");
+	points[2].descriptors_count = points[1].descriptors_count;
+	expect_of_points("ResourceLimit", points, 6, 0, NULL);
+	points[5].descriptors_count = 820;
+	expect_of_points("ResourceLimit", points + 5, 1, FINDING_MEDIUM, "820 of 1,024 (80.1 %)");
+	points[5].descriptors_count = 100;
+	points[5].mappings_limit = 65530;
+	points[5].mappings_count = 65000;
+	expect_of_points("ResourceLimit", points + 5, 1, FINDING_HIGH,
+			 "65,000 of 65,530 (99.2 %) mappings (vm.max_map_count)");
+}
+
 /* A program that began so long before the recording, with so much of the heap alive. */
 static void expect_fragmentation(uint64_t before_ns, uint64_t live_bytes, uint64_t anon_bytes,
 				 const char *evidence)

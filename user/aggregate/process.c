@@ -221,12 +221,24 @@ static int handle_limits(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_limits *record = &event->limits;
 	struct process *proc = process_get(a, record->process);
+	struct profile_limits_point *point;
+	struct perfx_limits before;
 
 	if (!proc)
 		return rejected(a);
-	if (!proc->has_limits || record->time_ns >= proc->limits.time_ns)
+	if (!proc->has_limits || record->time_ns >= proc->limits.time_ns) {
+		before = proc->limits;
 		proc->limits = *record;
+		if (proc->has_limits && record->mappings_count == PROFILE_ABSENT)
+			proc->limits.mappings_count = before.mappings_count;
+	}
 	proc->has_limits = true;
+	point = thinned_point(&proc->limits_points_thinning, &proc->limits_points,
+			      &proc->limits_points_count, sizeof(*point), PROFILE_POINTS_MAX);
+	if (!point)
+		return -errno;
+	*point = (struct profile_limits_point){record->time_ns, record->shm_used_bytes,
+					       record->descriptors_count};
 	return 0;
 }
 
@@ -599,6 +611,8 @@ static int process_fill(const struct aggregate *a, uint32_t process, struct prof
 	usage_facts(a, proc, facts);
 	memset(&facts->limits, 0xff, sizeof(facts->limits)); /* all absent */
 	facts->limits.cpus_count = 0;
+	facts->limits.points = NULL;
+	facts->limits.points_count = 0;
 	if (proc->has_limits)
 		facts->limits = (struct profile_limits){
 			.cpus_count = proc->limits.cpus_count,
@@ -608,6 +622,14 @@ static int process_fill(const struct aggregate *a, uint32_t process, struct prof
 			.address_limit_bytes = proc->limits.address_limit_bytes,
 			.address_used_bytes = proc->limits.address_used_bytes,
 			.host_available_bytes = proc->limits.host_available_bytes,
+			.shm_limit_bytes = proc->limits.shm_limit_bytes,
+			.shm_used_bytes = proc->limits.shm_used_bytes,
+			.descriptors_limit = proc->limits.descriptors_limit,
+			.descriptors_count = proc->limits.descriptors_count,
+			.mappings_limit = proc->limits.mappings_limit,
+			.mappings_count = proc->limits.mappings_count,
+			.points = proc->limits_points,
+			.points_count = proc->limits_points_count,
 		};
 	return threads_facts(a, proc, facts);
 }
@@ -749,6 +771,7 @@ static void processes_clear(void *state)
 		free(proc->threads);
 		free(proc->points);
 		free(proc->memory_sums.points);
+		free(proc->limits_points);
 		free(proc->collectives.list);
 		free(proc);
 	}

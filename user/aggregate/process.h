@@ -69,6 +69,9 @@ struct process {
 	struct perfx_usage first, last;
 	bool has_limits;
 	struct perfx_limits limits; /* the last ones */
+	struct profile_limits_point *limits_points;
+	size_t limits_points_count;
+	struct thinning limits_points_thinning;
 	uint64_t rss_peak_bytes;
 	struct profile_memory_sums memory_sums;
 	struct thinning memory_sums_thinning;

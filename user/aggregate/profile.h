@@ -392,6 +392,14 @@ struct profile_limits {
 	uint64_t memory_limit_bytes, memory_used_bytes;
 	uint64_t address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	uint64_t host_available_bytes;			  /* of the machine's memory */
+	uint64_t shm_limit_bytes, shm_used_bytes;	  /* of its /dev/shm, by all processes */
+	uint64_t descriptors_limit, descriptors_count;	  /* RLIMIT_NOFILE */
+	uint64_t mappings_limit, mappings_count;	  /* vm.max_map_count */
+	const struct profile_limits_point {
+		uint64_t time_ns;
+		uint64_t shm_used_bytes, descriptors_count;
+	} * points; /* the series of those that may grow */
+	size_t points_count;
 };
 
 /* Which of the processes of a job it is. */

@@ -63,6 +63,7 @@ const struct finding_kind finding_kinds[] = {
 	{FINDING_MemoryGrowth},
 	{FINDING_UntracedMemory},
 	{FINDING_MemoryLimit},
+	{FINDING_ResourceLimit},
 	{FINDING_Fragmentation},
 	{FINDING_CopyOnWrite},
 	{FINDING_HugePagePadding},

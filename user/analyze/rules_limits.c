@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Memory near a limit: that of a cgroup (the kernel ends a program that passes it), of its address
- * space, of the machine, of a GPU; and how long it lasts if memory grows as it did.
+ * space, of /dev/shm, of the machine, of a GPU; and how long it lasts if memory grows as it did.
+ * Likewise open files and mappings.
  */
 #include "analyze/rules_ctx.h"
+#include "remedy_texts.h"
 
 #include <math.h>
 
@@ -49,6 +51,45 @@ static double device_growth_per_s(const struct rules_ctx *ctx,
 		    ctx->thresholds->memory_limit_steady * rate)
 			return 0;
 	return rate;
+}
+
+/* Fewer samples show no trend either: they are 2 s apart. */
+#define LIMITS_POINTS 5
+
+static uint64_t shm_of(const struct profile_limits_point *point)
+{
+	return point->shm_used_bytes;
+}
+
+static uint64_t descriptors_of(const struct profile_limits_point *point)
+{
+	return point->descriptors_count;
+}
+
+/* By how much a value grows in a second, if it does in each quarter of the time; 0. */
+static double growth_per_s(const struct rules_ctx *ctx,
+			   uint64_t (*value)(const struct profile_limits_point *))
+{
+	const struct profile_limits *limits = &ctx->process->limits;
+	size_t last = limits->points_count - 1;
+	double seconds, growth;
+
+	if (limits->points_count < LIMITS_POINTS)
+		return 0;
+	for (size_t i = 0; i <= last; i++)
+		if (value(&limits->points[i]) == PROFILE_ABSENT)
+			return 0;
+	seconds = (double)(limits->points[last].time_ns - limits->points[0].time_ns) / 1e9;
+	growth = (double)value(&limits->points[last]) - (double)value(&limits->points[0]);
+	for (size_t i = 0; i < 4; i++)
+		if ((double)value(&limits->points[(i + 1) * last / 4]) -
+			    (double)value(&limits->points[i * last / 4]) <
+		    ctx->thresholds->memory_limit_steady * growth / 4 *
+			    (double)(limits->points[(i + 1) * last / 4].time_ns -
+				     limits->points[i * last / 4].time_ns) /
+			    (seconds * 1e9 / 4))
+			return 0;
+	return seconds > 0 ? growth / seconds : 0;
 }
 
 static bool is_limit(const struct memory_limit *limit)
@@ -155,6 +196,52 @@ static bool is_nearer(const struct memory_limit *limit, const struct memory_limi
 	return left != other_left ? left < other_left : used_share(limit) > used_share(other);
 }
 
+static bool uses_shm(const struct profile_process *process)
+{
+	return process->rss_shmem_bytes && process->rss_shmem_bytes != PROFILE_ABSENT;
+}
+
+/* A number of things near a limit. */
+static void judge_count(struct rules_ctx *ctx, uint64_t used, uint64_t limit, double per_s,
+			const char *words, const char *remedy)
+{
+	const struct thresholds *thresholds = ctx->thresholds;
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .confidence = 1};
+	double share, left_ns;
+
+	if (!limit || limit == PROFILE_ABSENT || used == PROFILE_ABSENT)
+		return;
+	share = (double)used / (double)limit;
+	left_ns = per_s > 0 ? fmax((double)limit - (double)used, 0) / per_s * 1e9 : INFINITY;
+	if (share < thresholds->resource_limit_medium &&
+	    left_ns > thresholds->memory_limit_left_medium)
+		return;
+	text_printf(&note.evidence, "%s of %s (%s) %s", as_count(used), as_count(limit),
+		    as_percent(share), words);
+	if (per_s > 0)
+		text_printf(&note.evidence, "; they grow by %.3g/s: none is left in %s", per_s,
+			    as_ns(u64_of(left_ns)));
+	text_printf(&note.threshold, "at least %g %% used (high: %g %%), or none left within %s",
+		    thresholds->resource_limit_medium * 100, thresholds->resource_limit_high * 100,
+		    as_ns(u64_of(thresholds->memory_limit_left_medium)));
+	text_add(&note.suggestion, remedy);
+	rules_ctx_add(ctx, "ResourceLimit",
+		      high_if(share >= thresholds->resource_limit_high ||
+			      left_ns <= thresholds->memory_limit_left_high),
+		      share, &note);
+}
+
+static void judge_counts(struct rules_ctx *ctx)
+{
+	const struct profile_limits *limits = &ctx->process->limits;
+
+	judge_count(ctx, limits->descriptors_count, limits->descriptors_limit,
+		    growth_per_s(ctx, descriptors_of), "open files (RLIMIT_NOFILE)",
+		    TRY_MORE_DESCRIPTORS);
+	judge_count(ctx, limits->mappings_count, limits->mappings_limit, 0,
+		    "mappings (vm.max_map_count)", TRY_MORE_MAPPINGS);
+}
+
 void rules_limits(struct rules_ctx *ctx)
 {
 	const struct profile_limits *limits = &ctx->process->limits;
@@ -173,6 +260,13 @@ void rules_limits(struct rules_ctx *ctx)
 		 .used_bytes = limits->address_used_bytes,
 		 .bytes_per_s = bytes_per_s},
 		limit_of_host(ctx, bytes_per_s),
+		{.words = "/dev/shm, by all processes",
+		 .remedy = "Who touches shared memory that /dev/shm has no room for is ended by "
+			   "SIGBUS: raise its size (docker run --shm-size, mount -o "
+			   "remount,size=), or use less",
+		 .limit_bytes = uses_shm(ctx->process) ? limits->shm_limit_bytes : 0,
+		 .used_bytes = limits->shm_used_bytes,
+		 .bytes_per_s = growth_per_s(ctx, shm_of)},
 	};
 	const struct memory_limit *nearest = NULL;
 
@@ -182,4 +276,5 @@ void rules_limits(struct rules_ctx *ctx)
 	if (nearest)
 		judge_limit(ctx, nearest);
 	judge_devices(ctx);
+	judge_counts(ctx);
 }

@@ -85,7 +85,7 @@ struct host_cache host_cache_of(int cpu)
 
 uint64_t host_spare_memory(void)
 {
-	struct process_limits limits = process_limits(getpid());
+	struct process_limits limits = process_limits(getpid(), false);
 	uint64_t bytes = limits.host_available_bytes;
 
 	if (bytes == UINT64_MAX)

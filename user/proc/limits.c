@@ -5,11 +5,15 @@
 #include "proc/cgroup.h"
 #include "proc/process.h"
 
+#include <dirent.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 
 /* More threads of a process are not asked where they may run. */
 #define THREADS_ASKED 64
@@ -111,15 +115,62 @@ static void limit_memory(const char *folder, void *ctx)
 	limits->memory_used_bytes = used;
 }
 
-uint64_t address_limit_of(const char *limits)
+uint64_t limit_of(const char *limits, const char *name)
 {
-	const char *line = strstr(limits, "Max address space");
-	unsigned long long bytes;
+	const char *line = strstr(limits, name);
+	unsigned long long number;
 
-	return line && sscanf(line, "Max address space %llu", &bytes) == 1 ? bytes : UINT64_MAX;
+	return line && sscanf(line + strlen(name), "%llu", &number) == 1 ? number : UINT64_MAX;
 }
 
-struct process_limits process_limits(pid_t pid)
+static void limit_shared_memory(pid_t pid, struct process_limits *limits)
+{
+	struct statfs status;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root/dev/shm", (int)pid);
+	if (statfs(path, &status) || status.f_type != TMPFS_MAGIC || !status.f_blocks)
+		return;
+	limits->shm_limit_bytes = status.f_blocks * (uint64_t)status.f_bsize;
+	limits->shm_used_bytes = (status.f_blocks - status.f_bfree) * (uint64_t)status.f_bsize;
+}
+
+/* Since Linux 6.2 the size of the folder (kernel commit f1f1f2569901). */
+static uint64_t count_descriptors(pid_t pid)
+{
+	struct stat status;
+	char path[64];
+	uint64_t count = 0;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	if (stat(path, &status))
+		return UINT64_MAX;
+	if (status.st_size)
+		return (uint64_t)status.st_size;
+	folder = opendir(path);
+	if (!folder)
+		return UINT64_MAX;
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count - min_u64(count, 2); /* . and .. */
+}
+
+static uint64_t count_lines(pid_t pid, const char *name)
+{
+	uint64_t count = 0;
+	char *text;
+
+	if (proc_read_pid(pid, name, &text, 0) < 0)
+		return UINT64_MAX;
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		count++;
+	free(text);
+	return count;
+}
+
+struct process_limits process_limits(pid_t pid, bool count_mappings)
 {
 	struct process_limits limits;
 	char *text;
@@ -129,13 +180,19 @@ struct process_limits process_limits(pid_t pid)
 	cgroup_walk(pid, "cpu", limit_cpus, &limits);
 	cgroup_walk(pid, "memory", limit_memory, &limits);
 	if (proc_read_pid(pid, "limits", &text, 0) >= 0) {
-		limits.address_limit_bytes = address_limit_of(text);
+		limits.address_limit_bytes = limit_of(text, "Max address space");
+		limits.descriptors_limit = limit_of(text, "Max open files");
 		free(text);
 		if (proc_read_pid(pid, "status", &text, 0) >= 0) {
 			limits.address_used_bytes = keyed_kilobytes(text, "VmSize:");
 			free(text);
 		}
 	}
+	limits.descriptors_count = count_descriptors(pid);
+	limit_shared_memory(pid, &limits);
+	limits.mappings_limit = read_number("/proc/sys/vm", "max_map_count");
+	if (count_mappings)
+		limits.mappings_count = count_lines(pid, "maps");
 	text = read_file("/proc", "meminfo");
 	limits.host_available_bytes = keyed_kilobytes(text, "MemAvailable:");
 	free(text);

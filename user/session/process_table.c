@@ -347,9 +347,9 @@ static void sample_threads(struct process_table *table, const struct process *pr
 		free(tids);
 }
 
-static void emit_limits(struct process_table *table, const struct process *proc)
+static void emit_limits(struct process_table *table, const struct process *proc, bool whole)
 {
-	struct process_limits limits = process_limits(proc->pid);
+	struct process_limits limits = process_limits(proc->pid, whole);
 	struct perfx_limits record = {.time_ns = clock_monotonic_ns(),
 				      .process = proc->process,
 				      .cpus_count = limits.cpus_count,
@@ -358,7 +358,13 @@ static void emit_limits(struct process_table *table, const struct process *proc)
 				      .memory_used_bytes = limits.memory_used_bytes,
 				      .address_limit_bytes = limits.address_limit_bytes,
 				      .address_used_bytes = limits.address_used_bytes,
-				      .host_available_bytes = limits.host_available_bytes};
+				      .host_available_bytes = limits.host_available_bytes,
+				      .shm_limit_bytes = limits.shm_limit_bytes,
+				      .shm_used_bytes = limits.shm_used_bytes,
+				      .descriptors_limit = limits.descriptors_limit,
+				      .descriptors_count = limits.descriptors_count,
+				      .mappings_limit = limits.mappings_limit,
+				      .mappings_count = limits.mappings_count};
 
 	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_LIMITS, record);
 }
@@ -388,7 +394,7 @@ static void sample_process(struct process_table *table, struct process *proc, bo
 		traced.net_rx_bytes = traced.net_tx_bytes = UINT64_MAX;
 	emit_usage(table, proc, traced.net_rx_bytes, traced.net_tx_bytes, true);
 	if (proc->samples_count++ % LIMITS_SAMPLES == 0 || whole)
-		emit_limits(table, proc);
+		emit_limits(table, proc, whole);
 	if (whole)
 		sample_threads(table, proc);
 }
