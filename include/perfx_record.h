@@ -486,6 +486,8 @@ struct perfx_function {
 #define PERFX_FUNCTION_GO 0x4
 /* A range that is a function of the program compiled by a framework: JAX, tf.function. */
 #define PERFX_FUNCTION_COMPILED 0x8
+/* A call on files and sockets: its calls are in FILE_CALLS records. */
+#define PERFX_FUNCTION_FILES 0x10
 
 enum perfx_link {
 	PERFX_LINK_INVALID = 0,
@@ -821,15 +823,16 @@ struct perfx_file_calls {
 	__u64 opens_count, open_ns;
 	__u64 reads_count; /* that have returned, also without bytes (the end of a file) */
 	__u64 read_bytes, read_ns;
-	__u64 sequential_count; /* of these reads: from where the thread's last one of the file ended */
+	__u64 sequential_count; /* of these reads: from where the thread's last one of the file
+				   ended */
 	__u64 stored_bytes;	/* that the reads fetched from storage, with what was read ahead */
 	__u64 writes_count, write_bytes, write_ns;
 	__u64 answers_count; /* sockets: first reads after a write, by the same thread */
 	__u64 answer_ns;     /* from the end of the write to the first bytes */
 	__u64 errors_count;  /* calls that failed, but for sockets that would block */
 };
-#define PERFX_FIELDS_file_calls \
-	IS_ID(process, PROCESS) \
+#define PERFX_FIELDS_file_calls  \
+	IS_ID(process, PROCESS)  \
 	IS_ID(group, FILE_GROUP) \
 	HAS_SUMS(13)
 

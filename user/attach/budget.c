@@ -115,7 +115,7 @@ void probes__add_expenses(const struct probes *probes, bool everything, struct e
 		if ((placed->ends_steps && plan->options.step_range) ||
 		    (placed->stays && is_annotation) ||
 		    (function->role != PLAN_CALLS && !may_be_nameless(plan, function) &&
-		     !(is_annotation && function->by_default)))
+		     function->role != PLAN_FILE_CALL && !(is_annotation && function->by_default)))
 			expenses->all_ns += expense.ns;
 		else
 			expenses_add(expenses, worth_now(probes, i), expense);

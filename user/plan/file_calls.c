@@ -97,7 +97,7 @@ static int offer(const struct symbol *symbol, void *ctx)
 		.size = symbol->size,
 		.source = PERFX_SOURCE_SYMBOL,
 		.role = PLAN_FILE_CALL,
-		.by_default = true,
+		.stream_flags = PERFX_FUNCTION_FILES,
 	};
 	struct site_options options = finding->plan->options.site;
 	__u8 *const arguments[] = {&function.annotation.key_arg, &function.annotation.tag_arg};

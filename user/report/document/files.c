@@ -2,6 +2,7 @@
 #include "report/document/compose.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 #include "base/units.h"
 
 enum { HAS_FILES = 1, HAS_PEERS = 2, HAS_WRITES = 4 };
@@ -13,6 +14,7 @@ static uint64_t mean(uint64_t sum, uint64_t count)
 
 void compose_files(struct composer *c, const struct profile_process *p)
 {
+	struct text incomplete = {0};
 	unsigned has = 0;
 	size_t shown = 0;
 
@@ -46,6 +48,24 @@ void compose_files(struct composer *c, const struct profile_process *p)
 			     cell_ns(mean(f->answer_ns, f->answers_count)),
 			     compose_name(c, f->type), compose_name(c, f->name));
 	}
+	for (size_t i = 0; i < c->profile->reduced_count; i++) {
+		const struct perfx_reduced *reduced = &c->profile->reduced[i];
+		const struct profile_function *function =
+			profile_function(c->profile, reduced->function);
+
+		if (function && function->flags & PERFX_FUNCTION_FILES)
+			text_printf(&incomplete, "%s %s after %s",
+				    incomplete.length ? "," : "Incomplete:", function->name,
+				    as_ns(sub_capped(reduced->time_ns, c->profile->start_ns)));
+	}
+	if (incomplete.length)
+		text_add(&incomplete, " not recorded (--max-overhead).");
+	document_add_any(c->document, BLOCK_NOTE, &incomplete);
+	if (has & HAS_PEERS)
+		document_say(c->document, BLOCK_NOTE,
+			     "First byte: from a write to the next bytes that the same thread "
+			     "reads from "
+			     "that peer; in a server, the client's pause.");
 	if (has & HAS_FILES)
 		document_say(c->document, BLOCK_NOTE,
 			     "Time is the sum over all threads. Not cached: fetched from storage "

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * files FOLDER: calls on files and sockets, a known number of each in a run. FOLDER gets the files
+ * a0.bin to a7.bin, two.dat and out.log. Keys, by the name without FOLDER:
+ *	opens, reads, read_bytes, sequential, writes, write_bytes
+ * and of "peer", the port as the name: reads, read_bytes, writes, write_bytes, answers.
+ */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "known.h"
+
+#define FILES	   8
+#define FILE_BYTES 100000
+#define BLOCK	   32768
+#define ANSWERS	   5
+#define ASKED	   100
+#define ANSWERED   5000
+
+static char block[FILE_BYTES];
+static int client_fd;
+static unsigned port;
+
+static int open_in(const char *folder, const char *name, int flags)
+{
+	char path[512];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, flags | O_CLOEXEC, 0644);
+	known_require(fd >= 0, "open");
+	return fd;
+}
+
+static void *serve(void *arg)
+{
+	int fd = accept(*(int *)arg, NULL, NULL);
+	char asked[ASKED];
+
+	while (recv(fd, asked, sizeof(asked), MSG_WAITALL) == ASKED)
+		known_require(send(fd, block, ANSWERED, 0) == ANSWERED, "send");
+	close(fd);
+	return NULL;
+}
+
+static void connect_peer(pthread_t *server)
+{
+	static int listen_fd;
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t length = sizeof(at);
+
+	listen_fd = socket(AF_INET, SOCK_STREAM, 0);
+	known_require(!bind(listen_fd, (struct sockaddr *)&at, sizeof(at)), "bind");
+	known_require(!listen(listen_fd, 1), "listen");
+	getsockname(listen_fd, (struct sockaddr *)&at, &length);
+	port = ntohs(at.sin_port);
+	pthread_create(server, NULL, serve, &listen_fd);
+	client_fd = socket(AF_INET, SOCK_STREAM, 0);
+	known_require(!connect(client_fd, (struct sockaddr *)&at, sizeof(at)), "connect");
+}
+
+/* Whole files by blocks, the last of which is the end; one file at two places; a log. */
+static void use_files(const char *folder)
+{
+	struct iovec halves[] = {{block, 1000}, {block, 1000}};
+	int fd;
+
+	for (int i = 0; i < FILES; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "a%d.bin", i);
+		fd = open_in(folder, name, O_RDONLY);
+		while (read(fd, block, BLOCK) > 0)
+			;
+		close(fd);
+	}
+	fd = open_in(folder, "two.dat", O_RDONLY);
+	known_require(pread(fd, block, 1000, 50000) == 1000, "pread");
+	known_require(pread(fd, block, 1000, 51000) == 1000, "pread");
+	known_require(preadv(fd, halves, 2, 20000) == 2000, "preadv");
+	known_require(pread(fd, block, 1, -1) < 0, "pread before the file");
+	close(fd);
+	fd = open_in(folder, "out.log", O_WRONLY | O_CREAT | O_APPEND);
+	known_require(write(fd, block, 700) == 700, "write");
+	known_require(writev(fd, halves, 2) == 2000, "writev");
+	close(fd);
+}
+
+static void use_peer(void)
+{
+	for (int i = 0; i < ANSWERS; i++) {
+		known_require(send(client_fd, block, ASKED, 0) == ASKED, "send");
+		known_require(recv(client_fd, block, ANSWERED, MSG_WAITALL) == ANSWERED, "recv");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t runs = 0;
+	pthread_t server;
+	char peer[16];
+
+	if (argc != 2)
+		return 2;
+	for (int i = 0; i < FILES + 1; i++) {
+		char name[16];
+		int fd;
+
+		snprintf(name, sizeof(name), i < FILES ? "a%d.bin" : "two.dat", i);
+		fd = open_in(argv[1], name, O_WRONLY | O_CREAT | O_TRUNC);
+		known_require(write(fd, block, FILE_BYTES) == FILE_BYTES, "write");
+		close(fd);
+	}
+	connect_peer(&server);
+	known_ready();
+	while (known_go()) {
+		use_files(argv[1]);
+		use_peer();
+		runs++;
+		known_say("done");
+	}
+	close(client_fd);
+	pthread_join(server, NULL);
+	snprintf(peer, sizeof(peer), "%u", port);
+	known_expect("*.bin", "opens", runs * FILES);
+	known_expect("*.bin", "reads", runs * FILES * 5); /* of 32,768; the last has none */
+	known_expect("*.bin", "read_bytes", runs * FILES * FILE_BYTES);
+	known_expect("*.bin", "sequential_reads", runs * FILES * 5);
+	known_expect("two.dat", "opens", runs);
+	known_expect("two.dat", "reads", runs * 3);
+	known_expect("two.dat", "read_bytes", runs * 4000);
+	known_expect("two.dat", "sequential_reads", runs);
+	known_expect("two.dat", "errors", runs);
+	known_expect("out.log", "opens", runs);
+	known_expect("out.log", "writes", runs * 2);
+	known_expect("out.log", "write_bytes", runs * 2700);
+	known_expect(peer, "reads", runs * ANSWERS);
+	known_expect(peer, "read_bytes", runs * ANSWERS * ANSWERED);
+	known_expect(peer, "writes", runs * ANSWERS);
+	known_expect(peer, "write_bytes", runs * ANSWERS * ASKED);
+	known_expect(peer, "answers", runs * ANSWERS);
+	return 0;
+}
