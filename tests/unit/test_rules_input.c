@@ -345,6 +345,34 @@ Test(rules_input, waits_for_the_next_batch)
 	forget(&report);
 }
 
+/* 600 ms of each second are the loader's; its files take a half of that, or a little. */
+Test(rules_input, names_the_files_that_the_data_comes_from)
+{
+	static const char *const files = "; reads /data/train/0.bin (nfs4) at 10.0 MiB/s, "
+					 "75.0 % not cached, 1.50 s a file";
+
+	for (unsigned slow = 0; slow < 2; slow++) {
+		struct stream s = {0};
+		struct report report;
+		const char *evidence;
+
+		begin(&s);
+		steps(&s);
+		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = BATCHES}, 600);
+		stream_add(&s, PERFX_KIND_FILE_GROUP, struct perfx_file_group,
+			   STRINGS("/data/train/0.bin", "nfs4"), .group = 2);
+		stream_plain(&s, PERFX_KIND_FILE_CALLS, struct perfx_file_calls, .process = 1,
+			     .group = 2, .opens_count = 2, .open_ns = slow ? S : 1,
+			     .reads_count = 400, .read_bytes = 100 << 20,
+			     .read_ns = slow ? 2 * S : 1, .stored_bytes = 75 << 20);
+		report = end(&s);
+		cr_assert_not_null(find(&report, "DataBound"));
+		evidence = find(&report, "DataBound")->evidence;
+		cr_expect_eq(strstr(evidence, files) != NULL, slow, "%s", evidence);
+		forget(&report);
+	}
+}
+
 #define CALLED 9
 
 /* The verdict names the hottest line, also where that of its finding, which it does not say, is the
