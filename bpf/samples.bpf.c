@@ -17,6 +17,8 @@
 
 /* The number of the dump in progress; 0: none was made yet. */
 volatile __u32 perfx_dump = 0;
+/* The kernel's fair class runs threads, no scheduler of BPF programs (sched_ext). */
+volatile __u32 perfx_fair = 0;
 /* Time between two rounds of the iterator, which a sample represents. For the timer it is the
  * link's cookie. */
 volatile __u64 perfx_off_cpu_interval_ns = 0;
@@ -380,7 +382,7 @@ static __always_inline void find_since(struct task_struct *task, struct perfx_th
 		return;
 	arrival_ns = state->since_ns = task->sched_info.last_arrival;
 	ran_ns = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
-	if (!arrival_ns || !IS_FAIR(task->policy) || arrival_ns > now_ns ||
+	if (!arrival_ns || !perfx_fair || !IS_FAIR(task->policy) || arrival_ns > now_ns ||
 	    ran_ns > now_ns - arrival_ns)
 		return;
 	state->since_ns = arrival_ns + ran_ns;

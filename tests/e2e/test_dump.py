@@ -111,6 +111,7 @@ def test_a_thousand_python_threads(started, script):
     assert report["answer"] == "waits" and report["verdict"].startswith("WAITS FOR pipe:[")
 
 
+@pytest.mark.kernel
 def test_text_and_capture(started, script, tmp_path):
     """The first line is the answer; a capture is reported as the dump that it is."""
     _, (_, pid, _) = start(started, sys.executable, script, 2)

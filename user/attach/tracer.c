@@ -493,8 +493,9 @@ int tracer__dump_fd(const struct tracer *tracer)
 	return bpf_program__fd(tracer->skel->progs.perfx_dump_thread);
 }
 
-void tracer__begin_dump(struct tracer *tracer)
+void tracer__begin_dump(struct tracer *tracer, bool fair)
 {
+	tracer->skel->bss->perfx_fair = fair;
 	__atomic_add_fetch(&tracer->skel->bss->perfx_dump, 1, __ATOMIC_SEQ_CST);
 }
 

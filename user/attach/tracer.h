@@ -196,8 +196,9 @@ void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum per
 int tracer__on_cpu_fd(const struct tracer *tracer);
 int tracer__off_cpu_fd(const struct tracer *tracer);
 int tracer__dump_fd(const struct tracer *tracer);
-/* A new dump begins: the states of all threads are recorded again. */
-void tracer__begin_dump(struct tracer *tracer);
+/* A new dump begins: the states of all threads are recorded again. fair: the kernel's own scheduler
+ * knows how long each thread's last run took. */
+void tracer__begin_dump(struct tracer *tracer, bool fair);
 /* The time that the iterator's next samples stand for. */
 void tracer__set_off_cpu_interval(struct tracer *tracer, uint64_t interval_ns);
 /* Different stacks in samples so far. */

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "proc/process.h"
 #include "session/frames.h"
@@ -140,6 +141,17 @@ static void visit_threads(struct recording *recording)
 	reader__drain(recording->reader);
 }
 
+/* A scheduler of BPF programs (sched_ext) runs threads of the fair class, and keeps other times. */
+static bool has_own_scheduler(void)
+{
+	char *state = NULL;
+	bool enabled = proc_read("/sys/kernel/sched_ext/state", &state, 64) > 0 &&
+		       begins_with(state, "enabled");
+
+	free(state);
+	return enabled;
+}
+
 /* A step of the dump in progress. True: it has ended. */
 static bool go_on(struct recording *recording)
 {
@@ -149,7 +161,7 @@ static bool go_on(struct recording *recording)
 
 	if (!dump->begin_ns) {
 		dump->begin_ns = now_ns;
-		tracer__begin_dump(recording->tracer);
+		tracer__begin_dump(recording->tracer, !has_own_scheduler());
 		frames__find_threads(recording->frames);
 		visit_threads(recording);
 	} else if (since_ns < ROUNDS_NS && dump->unfinished_count) {
@@ -249,6 +261,15 @@ bool dump__done(const struct recording *recording)
 	return recording->dump && recording->dump->done;
 }
 
+/* Interrupted: what is known so far is the dump. */
+static void stop(struct recording *recording)
+{
+	struct dump *dump = recording->dump;
+
+	if (dump && recording->options->dump && !dump->done)
+		find_targets(recording);
+}
+
 static int open_dump(struct recording *recording)
 {
 	if (!recording->options->dump && !recording->options->dumps)
@@ -267,5 +288,8 @@ static void close_dump(struct recording *recording)
 	free(dump);
 }
 
-const struct recording_part dump_part = {
-	.name = "states of threads", .open = open_dump, .tick = tick, .close = close_dump};
+const struct recording_part dump_part = {.name = "states of threads",
+					 .open = open_dump,
+					 .tick = tick,
+					 .stop = stop,
+					 .close = close_dump};
