@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """perfx-trace dump of programs that hang: what each thread waits for, who must act, and the answer."""
+import ctypes
 import os
 import re
 import socket
@@ -206,6 +207,20 @@ def test_file_system_that_does_not_answer(stuck, tmp_path):
     assert reads["target"]["text"] == f"fuse:{tmp_path}/data"
     assert reads["doing"] == f"waits for disk (fuse:{tmp_path}/data)"
     assert reads["reason"] == "read" and reads["syscall"] == "read"
+
+
+def test_stopped_by_a_debugger(case):
+    program = case("readers")
+    libc = ctypes.CDLL(None, use_errno=True)
+    attach, detach = 16, 17
+    if libc.ptrace(attach, program.pid, None, None):
+        pytest.skip("ptrace is not allowed here")
+    os.waitpid(program.pid, 0)
+    report = dump("-p", program.pid)
+    libc.ptrace(detach, program.pid, None, None)
+    with open("/proc/self/comm", encoding="utf8") as comm:
+        by = f"is stopped by {comm.read().strip()} (pid {os.getpid()}), which traces it (ptrace)"
+    assert report["verdict"].startswith("STOPPED: 1 of 2 threads: ") and report["verdict"].endswith(by)
 
 
 def test_locks_of_python(stuck):

@@ -317,7 +317,11 @@ static void add_thread_of(struct text *text, const struct profile_process *proce
 
 static void add_stopped(struct text *text, const struct profile_thread_state *state)
 {
-	if (state->tracer_pid)
+	if (state->tracer_pid && state->target.kind == PERFX_TARGET_TRACER) {
+		text_add(text, "is stopped by ");
+		escape_name(text, state->target.text);
+		text_add(text, ", which traces it (ptrace)");
+	} else if (state->tracer_pid)
 		text_printf(text, "is stopped by pid %u, which traces it (ptrace)",
 			    state->tracer_pid);
 	else if (state->flags & PERFX_THREAD_STATE_FROZEN)
@@ -396,21 +400,39 @@ static const char *word_of_native(const struct profile_stack *stack)
 	return NULL;
 }
 
-/* The function of Python's own modules threading and queue that the program has called, such as
- * threading.Event.wait. NULL: none. */
+/* The function of Python's own modules (threading, queue, concurrent.futures) that the program has
+ * called, such as threading.Event.wait. NULL: none. */
 static const struct profile_frame *frame_of_threading(const struct profile_stack *stack)
 {
+	static const char *const starts[] = {"run", "_bootstrap", "_bootstrap_inner", NULL};
 	const struct profile_frame *found = NULL;
 
-	for (size_t i = stack ? dump_first_python(stack) : 0; stack && i < stack->frames_count; i++)
-		if (stack->frames[i]->language != PERFX_LANGUAGE_PYTHON)
+	for (size_t i = stack ? dump_first_python(stack) : 0; stack && i < stack->frames_count;
+	     i++) {
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (frame->language != PERFX_LANGUAGE_PYTHON)
 			continue;
-		else if (frame_is(stack->frames[i], CODE_CONDITION) ||
-			 frame_is(stack->frames[i], CODE_THREADS_QUEUE))
-			found = stack->frames[i];
-		else
+		/* a thread may run such a function directly */
+		if (text_is_one_of(frame_last_name(frame), starts) ||
+		    !(frame_is(frame, CODE_CONDITION) || frame_is(frame, CODE_THREADS_QUEUE) ||
+		      frame_is(frame, CODE_JOIN)))
 			break;
+		found = frame;
+	}
 	return found;
+}
+
+/* Does the interpreter itself wait for a lock, on behalf of Python code? Modules of its library in
+ * C have other locks. */
+static bool waits_in_interpreter(const struct profile_stack *stack)
+{
+	size_t python = stack ? dump_first_python(stack) : 0;
+
+	for (size_t i = 0; i < python; i++)
+		if (strstr(stack->frames[i]->module, "/lib-dynload/"))
+			return false;
+	return stack_is_in_interpreter(stack);
 }
 
 /* What has no owner that could be found is named by the functions of the stack: "condition at
@@ -422,9 +444,11 @@ static void add_unowned(struct text *text, const struct profile_thread_state *st
 
 	if (threading) {
 		file = base_name(threading->file);
+		if (*file == '_') /* concurrent/futures/_base.py */
+			file = "futures";
 		text_printf(text, "%.*s ", (int)strcspn(file, "."), file);
 		escape_name(text, threading->function);
-	} else if (stack_is_in_interpreter(state->stack)) {
+	} else if (waits_in_interpreter(state->stack)) {
 		text_add(text, "a threading.Lock, which does not know its owner");
 	} else if (word && begins_with(state->target.text, "lock ")) {
 		text_add(text, word);

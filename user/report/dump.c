@@ -170,11 +170,17 @@ static void add_age(struct text *text, const struct dump_group *group,
 
 static bool targets_differ(const struct layout *l, const struct dump_group *group)
 {
-	for (size_t i = 1; i < group->threads_count; i++)
-		if (strcmp(l->dump->threads[group->threads[0]].state->target.text,
-			   l->dump->threads[group->threads[i]].state->target.text) != 0)
-			return true;
-	return false;
+	struct text first = {0}, other = {0};
+	bool differ = false;
+
+	dump_add_what(&first, l->profile, &l->dump->threads[group->threads[0]]);
+	for (size_t i = 1; i < group->threads_count && !differ; i++) {
+		dump_add_what(&other, l->profile, &l->dump->threads[group->threads[i]]);
+		differ = strcmp(text_peek(&first), text_peek(&other)) != 0;
+		text_clear(&other);
+	}
+	text_clear(&first);
+	return differ;
 }
 
 static void compose_group(struct layout *l, const struct dump_group *group)
