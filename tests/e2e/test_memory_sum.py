@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from conftest import PERFX, TOP, WORKLOADS
+from conftest import PERFX, TOP, WORKLOADS, run
 
 MIB = 1 << 20
 PARTS = ("Rss", "Pss", "Private_Clean", "Private_Dirty", "AnonHugePages")
@@ -119,13 +119,16 @@ def test_python_blocks():
     assert free <= resident["python_free"] <= arenas - used
 
 
-def test_workers_that_read_a_list_copy_it():
+def test_workers_that_read_a_list_copy_it(tmp_path):
     """Reference counts are in the objects: nothing is allocated, and each worker's own memory grows."""
     with subprocess.Popen([sys.executable, TOP / "tests/workloads/memory_workers.py"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as python:
         pids = [int(word) for word in python.stdout.readline().split()]
-        report = record(python.pid, "-d", "2.5")
+        capture = tmp_path / "workers.perfx"
+        subprocess.run([PERFX, "record", "-p", str(python.pid), "-d", "2.5", "--no-calibrate", "-o", capture],
+                       check=True, capture_output=True)
         python.communicate("\n")
+    report = json.loads(run("report", capture, "-f", "json").stdout)
     workers = [p for p in report["processes"] if p["pid"] in pids]
     assert len(workers) == 2
     for worker in workers:
@@ -137,6 +140,12 @@ def test_workers_that_read_a_list_copy_it():
     found = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "CopyOnWrite"]
     assert len(found) == 1 and "copies grow by" in found[0]["evidence"]
     assert "2 processes of this parent" in found[0]["evidence"]
+    text = run("report", capture, "-f", "md").stdout
+    assert re.search(r"\| +parent's, copied since the fork", text) and "shared memory counted once" in text
+    # one figure for each process, an area for each part
+    figures = re.findall(r'<figure class="series stacked">.*?</figure>', run("report", capture, "-f", "html").stdout,
+                         re.S)
+    assert len(figures) == 3 and all(figure.count("<path class=m") == 13 for figure in figures)
 
 
 def test_open_files_near_their_limit():

@@ -31,14 +31,15 @@ enum block_kind {
 };
 
 enum chart_kind {
-	CHART_CALLS = 1, /* flame graph of the calling contexts */
-	CHART_RESIDENT,	 /* resident memory over time */
-	CHART_HELD,	 /* a domain's live bytes over time, or allocated ones */
-	CHART_PLACES,	 /* flame graph of a domain's hotspots */
-	CHART_SAMPLES,	 /* flame graph of samples, on the CPU and waiting */
-	CHART_STEPS,	 /* the steps of a training, one after the other */
-	CHART_GPU,	 /* utilization and memory of its devices over time */
-	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
+	CHART_CALLS = 1,  /* flame graph of the calling contexts */
+	CHART_RESIDENT,	  /* resident memory over time */
+	CHART_HELD,	  /* a domain's live bytes over time, or allocated ones */
+	CHART_PLACES,	  /* flame graph of a domain's hotspots */
+	CHART_SAMPLES,	  /* flame graph of samples, on the CPU and waiting */
+	CHART_STEPS,	  /* the steps of a training, one after the other */
+	CHART_GPU,	  /* utilization and memory of its devices over time */
+	CHART_ROOFLINE,	  /* functions that compute, under what the host can do */
+	CHART_MEMORY_SUM, /* what resident memory consists of over time, one on top of the other */
 };
 
 /* The data of a chart; borrowed. */

@@ -116,6 +116,9 @@ void compose_memory_sum(struct composer *c, const struct profile_process *p)
 		return;
 	}
 	document_say(c->document, BLOCK_SECTION, "Memory sum");
+	if (c->limits->charts && p->memory_sums->points_count > 1)
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_MEMORY_SUM, .process = p});
 	compose_parts(c, p);
 	compose_moments(c, p);
 }

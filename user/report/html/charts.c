@@ -13,6 +13,7 @@
 #include "report/document/document.h"
 
 #include "analyze/location.h"
+#include "analyze/memory_sum.h"
 #include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/grow.h"
@@ -399,6 +400,59 @@ static void chart_resident(struct text *into, const struct profile *profile,
 	add_series(into, &title, points, count > 1 ? count : 0, p, add_bytes);
 }
 
+/* The reading at an index; the last one may have been thinned out. */
+static const struct perfx_memory_sum *reading_at(const struct profile_memory_sums *sums, size_t i)
+{
+	return i < sums->points_count ? &sums->points[i] : &sums->last;
+}
+
+/* The upper edges of the areas, from the first part up to this one, at a reading. */
+static double stacked(const struct perfx_memory_sum *sum, int parts)
+{
+	double bytes = 0;
+
+	for (int i = 0; i < parts; i++)
+		bytes += (double)sum->resident[i];
+	return bytes;
+}
+
+/* Parts of resident memory, one area on top of the other. */
+static void chart_memory_sum(struct text *into, const struct profile *profile,
+			     const struct chart *chart)
+{
+	const struct profile_memory_sums *sums = chart->process->memory_sums;
+	uint64_t from_ns = sums->first.time_ns, wall_ns = sums->last.time_ns - from_ns;
+	double most = (double)memory_sum_resident(&sums->peak);
+
+	if (!wall_ns || most <= 0)
+		return;
+	open_chart(into, "\"series stacked\"", "What resident memory consists of: ");
+	for (int part = 0; part < PERFX_MEMORY_PARTS; part++)
+		if (sums->peak.resident[part] || sums->last.resident[part])
+			text_printf(into,
+				    "<span class=key><span class=\"dot m%d\"></span>%s</span> ",
+				    part, memory_part_words(part));
+	text_add(into, "</figcaption><div class=plot><svg viewBox=\"0 0 1000 100\" "
+		       "preserveAspectRatio=none aria-hidden=true>");
+	for (int part = 0; part < PERFX_MEMORY_PARTS; part++) {
+		text_printf(into, "<path class=m%d d=\"", part);
+		for (size_t i = 0; i <= 2 * sums->points_count + 1; i++) {
+			bool upper = i <= sums->points_count;
+			const struct perfx_memory_sum *sum =
+				reading_at(sums, upper ? i : 2 * sums->points_count + 1 - i);
+
+			text_printf(into, "%s%.1f %.1f", i ? "L" : "M",
+				    1000 * (double)(sum->time_ns - from_ns) / (double)wall_ns,
+				    100 - 100 * stacked(sum, part + upper) / most);
+		}
+		text_add(into, "Z\"/>");
+	}
+	text_printf(into, "</svg></div><div class=axis><span>%s</span>",
+		    as_ns(profile_since_start(profile, from_ns)));
+	text_printf(into, "<span>%s</span></div></figure>\n",
+		    as_ns(profile_since_start(profile, sums->last.time_ns)));
+}
+
 static void chart_held(struct text *into, const struct profile *profile, const struct chart *chart)
 {
 	const struct profile_memory *memory = chart->memory;
@@ -726,10 +780,15 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 {
 	static void (*const charts[])(struct text * into, const struct profile *profile,
 				      const struct chart *chart) = {
-		[CHART_CALLS] = chart_calls,	 [CHART_RESIDENT] = chart_resident,
-		[CHART_HELD] = chart_held,	 [CHART_PLACES] = chart_places,
-		[CHART_SAMPLES] = chart_samples, [CHART_STEPS] = chart_steps,
-		[CHART_GPU] = chart_gpus,	 [CHART_ROOFLINE] = chart_roofline,
+		[CHART_CALLS] = chart_calls,
+		[CHART_RESIDENT] = chart_resident,
+		[CHART_HELD] = chart_held,
+		[CHART_PLACES] = chart_places,
+		[CHART_SAMPLES] = chart_samples,
+		[CHART_STEPS] = chart_steps,
+		[CHART_GPU] = chart_gpus,
+		[CHART_ROOFLINE] = chart_roofline,
+		[CHART_MEMORY_SUM] = chart_memory_sum,
 	};
 
 	charts[chart->kind](into, profile, chart);
