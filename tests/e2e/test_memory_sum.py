@@ -142,6 +142,9 @@ def test_workers_that_read_a_list_copy_it(tmp_path):
     assert "2 processes of this parent" in found[0]["evidence"]
     text = run("report", capture, "-f", "md").stdout
     assert re.search(r"\| +parent's, copied since the fork", text) and "shared memory counted once" in text
+    trace = tmp_path / "workers.pftrace"
+    assert run("export", capture, "-f", "perfetto", "-o", trace).returncode == 0
+    assert trace.read_bytes().count(b"memory: parent's, copied since the fork") == 2
     # one figure for each process, an area for each part
     figures = re.findall(r'<figure class="series stacked">.*?</figure>', run("report", capture, "-f", "html").stdout,
                          re.S)

@@ -9,6 +9,7 @@
  * place, not from a tree of objects.
  */
 #include "analyze/location.h"
+#include "analyze/memory_sum.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/hash.h"
@@ -596,6 +597,25 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 	return err;
 }
 
+/* A track for each part of resident memory. */
+static int put_memory_sums(struct perfetto *p, size_t i)
+{
+	const struct profile_memory_sums *sums = p->export->profile->processes[i].memory_sums;
+	char name[64];
+	int err = 0;
+
+	for (int part = 0; sums && part < PERFX_MEMORY_PARTS && !err; part++) {
+		if (!sums->first.resident[part] && !sums->peak.resident[part] &&
+		    !sums->last.resident[part])
+			continue;
+		snprintf(name, sizeof(name), "memory: %s", memory_part_words(part));
+		err = put_track(p, p->process_uuids[i], name, NULL);
+		for (size_t j = 0; j < sums->points_count && !err; j++)
+			err = put_count(p, sums->points[j].time_ns, sums->points[j].resident[part]);
+	}
+	return err;
+}
+
 enum gpu_counter { GPU_UTILISATION, GPU_MEMORY, GPU_POWER, GPU_COUNTERS };
 
 static int put_gpu_counter(struct perfetto *p, const struct profile_gpu_device *device, int counter)
@@ -774,7 +794,7 @@ static int put_all(struct perfetto *p)
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		const struct profile_process *process = &profile->processes[i];
 
-		err = put_process(p, i) ?: put_resident(p, i) ?: put_cpu(p, i);
+		err = put_process(p, i) ?: put_resident(p, i) ?: put_cpu(p, i) ?: put_memory_sums(p, i);
 		for (size_t j = 0; j < process->memory_count && !err; j++)
 			err = put_memory(p, i, &process->memory[j]);
 	}
