@@ -31,6 +31,7 @@
 #define NATIVE_MAX  6 /* innermost ones */
 #define THREADS_MAX 4 /* named, of a group */
 #define MOVES_MAX   4 /* threads that have moved */
+#define RANKS_MAX   8 /* named, in one call */
 #define PIDS_MAX    8 /* likewise, of processes that do the same work */
 
 #define COMMAND_COLUMNS 80
@@ -263,12 +264,40 @@ static void compose_moves(struct layout *l)
 	document_add(l->document, BLOCK_PARAGRAPH, &text);
 }
 
+/* Ranks side by side, by the call that they are in. */
+static void compose_ranks(struct layout *l)
+{
+	if (!l->dump->ranks_count)
+		return;
+	document_headings(l->document, 0, WORDS("Ranks"), WORDS("In"), NUMBERS("For"),
+			  REST("Where"));
+	FOR_EACH (group, l->dump->ranks) {
+		const struct profile_thread_state *state =
+			group->thread == DUMP_NONE ? NULL : l->dump->threads[group->thread].state;
+		struct text ranks = {0}, call = {0};
+
+		for (size_t i = 0; i < group->processes_count && i < RANKS_MAX; i++)
+			text_printf(&ranks, "%s%u", i ? ", " : "",
+				    l->profile->processes[group->processes[i]].rank.rank);
+		if (group->processes_count > RANKS_MAX)
+			text_printf(&ranks, " and %zu more", group->processes_count - RANKS_MAX);
+		escape_name(&call, group->call[0] ? group->call : "?");
+		if (group->library)
+			text_printf(&call, " (%s)", group->library);
+		document_row(l->document, document_words(l->document, &ranks),
+			     document_words(l->document, &call), cell_ns(group->least_age_ns),
+			     document_frame(l->document, state ? dump_place(state->stack) : NULL,
+					    0));
+	}
+}
+
 void dump_compose(struct document *document, const struct profile *profile, const struct dump *dump,
 		  const struct report_options *options)
 {
 	struct layout l = {document, profile, dump, options};
 
 	compose_moves(&l);
+	compose_ranks(&l);
 	compose_groups(&l);
 }
 
