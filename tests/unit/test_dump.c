@@ -225,6 +225,27 @@ Test(dump, a_stopped_process_comes_first)
 	}
 }
 
+/* A thread that could run is no hang, whichever it is. */
+Test(dump, a_thread_without_a_cpu)
+{
+	struct stream s = {0};
+
+	scene(&s);
+	state(&s, "pool",
+	      (struct perfx_thread_state){.time_ns = STREAM_START + 20 * MS,
+					  .since_ns = STREAM_START - 10 * MS,
+					  .process = TRAIN,
+					  .tid = 101,
+					  .stack = 2,
+					  .state = 'R',
+					  .reason = PERFX_WAIT_RUNNABLE,
+					  .flags = PERFX_THREAD_STATE_THROTTLED |
+						   PERFX_THREAD_STATE_EXACT});
+	end(&s);
+	expect_first(&s, "THROTTLED (cpu.max): thread pool (101) of train (pid 100) in rest "
+			 "(train.py:7), for 30.0 ms");
+}
+
 /* Both locks and lines are in the answer. */
 Test(dump, a_deadlock_is_the_answer)
 {

@@ -552,10 +552,14 @@ static const struct dump_thread *main_thread(const struct dump *dump)
 	return found ?: dump->threads_count ? &dump->threads[0] : NULL;
 }
 
+/* A thread that has woken gets a CPU before, unless there are too few. */
+#define READY_NS_MIN 10000000u
+
 struct counts {
 	size_t computing, stopped;
 	const struct dump_thread *computes; /* the one with most samples */
 	const struct dump_thread *stopped_main;
+	const struct dump_thread *ready; /* without a CPU; the one that waits longest for it */
 };
 
 static struct counts count_threads(const struct profile *profile, const struct dump *dump)
@@ -574,6 +578,9 @@ static struct counts count_threads(const struct profile *profile, const struct d
 			counts.stopped++;
 			if (!counts.stopped_main && state->tid == thread->process->pid)
 				counts.stopped_main = thread;
+		} else if (state->reason == PERFX_WAIT_RUNNABLE && state->age_ns >= READY_NS_MIN &&
+			   (!counts.ready || state->age_ns > counts.ready->state->age_ns)) {
+			counts.ready = thread;
 		}
 	}
 	return counts;
@@ -810,13 +817,13 @@ int dump_verdict(const struct profile *profile, struct dump *dump)
 		dump->answer = DUMP_ANSWER_COMPUTES;
 		text_add(&text, "RUNS: ");
 		add_whom(&text, thread);
-	} else if (thread->state->reason == PERFX_WAIT_RUNNABLE) {
+	} else if (counts.ready) {
 		dump->answer = DUMP_ANSWER_READY;
-		text_add(&text, thread->state->flags & PERFX_THREAD_STATE_THROTTLED
+		text_add(&text, counts.ready->state->flags & PERFX_THREAD_STATE_THROTTLED
 					? "THROTTLED (cpu.max): "
 					: "WAITS FOR A CPU: ");
-		add_whom(&text, thread);
-		add_age_after(&text, thread->state);
+		add_whom(&text, counts.ready);
+		add_age_after(&text, counts.ready->state);
 	} else {
 		dump->answer = DUMP_ANSWER_WAITS;
 		add_waiting(&text, profile, dump, thread);

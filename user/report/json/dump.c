@@ -82,8 +82,9 @@ static json_t *json_of_state(const struct profile *profile, const struct dump *d
 		{"frozen", json_of_flag(state, PERFX_THREAD_STATE_FROZEN)},
 		{"throttled", json_of_flag(state, PERFX_THREAD_STATE_THROTTLED)},
 		{"samples", json_of_count(state->samples_count)},
-		{"moved_from", dump_has_moved(state) ? json_of_frame(dump_place(state->first_stack))
-						     : json_null()},
+		{"moved_from", dump->watched_ns && dump_has_moved(state)
+				       ? json_of_frame(dump_place(state->first_stack))
+				       : json_null()},
 		{"waits_for", thread->waits_for == DUMP_NONE
 				      ? json_null()
 				      : json_of_thread_ref(dump, thread->waits_for)},
