@@ -15,15 +15,15 @@ TO_LINE_START = "\r\x1b[K"
 FUNCTIONS = ["--memory", "off", "-F", "exceptions:*frame"]
 
 
-def at_terminal(pid, columns=100, **environment):
-    """stderr of a trace of two seconds, on its own terminal; stdout is not one."""
+def at_terminal(pid, seconds=1, columns=100, **environment):
+    """stderr of a trace, on its own terminal; stdout is not one."""
     try:
         main, secondary = pty.openpty()
     except OSError as error:
         pytest.skip(f"no terminal to be had here: {error}")
     fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(
-        [PERFX, "-p", str(pid), "-d", "2s", "-f", "line", *FUNCTIONS], stdin=secondary,
+        [PERFX, "-p", str(pid), "-d", f"{seconds}s", "-f", "line", *FUNCTIONS], stdin=secondary,
         stdout=subprocess.DEVNULL, stderr=secondary, env=os.environ | {"TERM": "xterm"} | environment,
         start_new_session=True, preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
     os.close(secondary)
@@ -40,7 +40,7 @@ def program():
 
 
 def test_one_line_in_place(program):
-    text = at_terminal(program.pid)
+    text = at_terminal(program.pid, 2)
     states = [s for s in re.split(r"\r\x1b\[K|\r\n", text) if s and not s.startswith("perfx-trace: ")]
     assert re.fullmatch(r"attaching [\d,]+ probes?…", states[states.index("loading the BPF programs…") + 1])
     running = [s for s in states if " left" in s]
