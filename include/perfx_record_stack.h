@@ -264,9 +264,12 @@ struct perfx_wait_target {
 	 * 0: unknown, or nobody in particular */
 	__u32 pid;
 	__u32 owner_tid;
-	__u8 kind; /* enum perfx_target_kind */
-	__u8 pad[7];
+	__u8 kind;  /* enum perfx_target_kind */
+	__u8 flags; /* PERFX_TARGET_ORPHANED */
+	__u8 pad[6];
 };
+/* A mutex whose owner is no thread of the process: nobody will unlock it. */
+#define PERFX_TARGET_ORPHANED 0x1
 #define PERFX_FIELDS_wait_target \
 	IS_TIME(time_ns)         \
 	IS_TIME(deadline_ns)     \

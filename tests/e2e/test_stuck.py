@@ -155,6 +155,8 @@ def test_mutexes_of_other_processes(case):
     program = case("forked")
     (wants,) = waits_of(program.dump(has("mutex")), "mutex")
     assert wants["tid"] == program.known["child", "pid"] and "tid" not in wants["target"]
+    report = program.dump(is_deadlock)
+    assert report["verdict"].startswith("DEADLOCK of 1 thread: thread forked")
     assert "the process was forked while it held the mutex" in wants["target"]["text"]
 
 

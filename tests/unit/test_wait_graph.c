@@ -153,6 +153,22 @@ Test(wait_graph, gil_and_mutex)
 	gives(&s, NULL, 0);
 }
 
+/* As after fork() while another thread had the mutex. */
+Test(wait_graph, a_mutex_whose_owner_is_gone)
+{
+	struct graph_scene s;
+
+	set_up(&s, 3);
+	thread(&s, 101)->target = (struct profile_wait_target){
+		.kind = PERFX_TARGET_MUTEX, .text = "", .orphaned = true};
+	wants_mutex_of(&s, 102, 101);
+	gives(&s, CIRCLE(101), 101);
+	set_up(&s, 3);
+	thread(&s, 101)->target.orphaned = true;
+	thread(&s, 101)->target.deadline_ns = 1;
+	gives(&s, NULL, 0);
+}
+
 Test(wait_graph, circles_that_may_end)
 {
 	struct graph_scene s;

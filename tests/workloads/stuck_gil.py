@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Locks of Python: `stuck_gil.py mutex|lock`. mutex: one thread has a pthread mutex and wants the GIL, the other one has
-the GIL and wants the mutex, as with an extension that calls back while it holds its lock. lock: a threading.Lock, an
-Event, a Queue and a join that nobody ends. Prints "expect FUNCTION tid TID", then "ready PID"."""
+"""Locks of Python: `stuck_gil.py mutex|lock`. mutex: one thread has a pthread mutex and wants the GIL, the other one
+has the GIL and wants the mutex, as with an extension that calls back while it holds its lock. lock: a threading.Lock,
+an Event, a Queue and a join that nobody ends. Prints "expect FUNCTION tid TID", then "ready PID"."""
 import ctypes
 import os
 import queue

@@ -77,7 +77,8 @@ static struct profile_wait_target target_of(const struct state_seen *seen)
 					    .text = seen->text,
 					    .pid = seen->target.pid,
 					    .tid = seen->target.owner_tid,
-					    .deadline_ns = seen->target.deadline_ns};
+					    .deadline_ns = seen->target.deadline_ns,
+					    .orphaned = seen->target.flags & PERFX_TARGET_ORPHANED};
 }
 
 /* All records of a dump are within this time. */

@@ -25,6 +25,7 @@ struct profile_wait_target {
 	uint32_t pid;
 	uint32_t tid;	      /* the thread that must act: the owner of a lock; 0: unknown */
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC, when it ends by itself; 0: unknown, or never */
+	bool orphaned;	      /* a mutex whose owner is no thread of the process any more */
 };
 
 struct profile_thread_state {

@@ -134,6 +134,31 @@ static size_t *count_waiters(struct dump *dump)
 	return left;
 }
 
+static int add_deadlock(struct dump *dump, struct dump_deadlock deadlock, size_t *capacity)
+{
+	if (grow_array(&dump->deadlocks, capacity, dump->deadlocks_count + 1, sizeof(deadlock))) {
+		free(deadlock.threads);
+		return -ENOMEM;
+	}
+	dump->deadlocks[dump->deadlocks_count++] = deadlock;
+	return 0;
+}
+
+/* A thread that wants a mutex whose owner is gone waits for ever, alone. */
+static int add_orphan(struct dump *dump, size_t thread, size_t *capacity)
+{
+	const struct profile_thread_state *state = dump->threads[thread].state;
+	struct dump_deadlock deadlock = {NULL, 1};
+
+	if (!state->target.orphaned || !is_deadlock(dump, &thread, 1))
+		return 0;
+	deadlock.threads = calloc(1, sizeof(size_t));
+	if (!deadlock.threads)
+		return -ENOMEM;
+	*deadlock.threads = thread;
+	return add_deadlock(dump, deadlock, capacity);
+}
+
 /* The circle that begins at a thread; each of its threads leads to all others. */
 static int add_circle(struct dump *dump, size_t first, size_t *left, size_t *capacity)
 {
@@ -157,12 +182,7 @@ static int add_circle(struct dump *dump, size_t first, size_t *left, size_t *cap
 		free(deadlock.threads);
 		return 0;
 	}
-	if (grow_array(&dump->deadlocks, capacity, dump->deadlocks_count + 1, sizeof(deadlock))) {
-		free(deadlock.threads);
-		return -ENOMEM;
-	}
-	dump->deadlocks[dump->deadlocks_count++] = deadlock;
-	return 0;
+	return add_deadlock(dump, deadlock, capacity);
 }
 
 int dump_graph(const struct profile *profile, struct dump *dump)
@@ -182,9 +202,12 @@ int dump_graph(const struct profile *profile, struct dump *dump)
 	for (size_t i = 0; !err && i < dump->threads_count; i++) {
 		const struct dump_thread *thread = &dump->threads[i];
 
-		if (left[i] != SIZE_MAX)
+		if (left[i] != SIZE_MAX) {
 			err = add_circle(dump, i, left, &capacity);
-		else if (thread->waits_for == DUMP_NONE && thread->waiters_count > most) {
+			continue;
+		}
+		err = add_orphan(dump, i, &capacity);
+		if (thread->waits_for == DUMP_NONE && thread->waiters_count > most) {
 			most = thread->waiters_count;
 			dump->culprit = i;
 		}

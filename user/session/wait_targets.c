@@ -271,7 +271,7 @@ static uint32_t shared_owner(const struct asked *asked, uint32_t own_id, uint32_
 static bool is_mutex(const struct asked *asked, uint32_t expected, struct perfx_wait_target *target,
 		     const char **more)
 {
-	struct mutex mutex;
+	struct mutex mutex, again;
 	uint32_t owner;
 
 	if (process_read(asked->pid, asked->state->object, &mutex, sizeof(mutex)))
@@ -288,11 +288,18 @@ static bool is_mutex(const struct asked *asked, uint32_t expected, struct perfx_
 	target->owner_tid = thread_of(asked->pid, mutex.owner);
 	if (!target->owner_tid && mutex.kind & MUTEX_SHARED)
 		target->owner_tid = shared_owner(asked, mutex.owner, &target->pid);
-	if (!target->owner_tid)
-		*more = mutex.kind & MUTEX_SHARED ? ", whose owner is no thread that could be found"
-						  : ", whose owner is no thread of this process: "
-						    "it has ended, or the "
-						    "process was forked while it held the mutex";
+	if (target->owner_tid)
+		return true;
+	if (mutex.kind & MUTEX_SHARED) {
+		*more = ", whose owner is no thread that could be found";
+		return true;
+	}
+	*more = ", whose owner is no thread of this process: it has ended, or the process was "
+		"forked while it held the mutex";
+	/* unless it was unlocked meanwhile by a thread that has ended since */
+	if (!process_read(asked->pid, asked->state->object, &again, sizeof(again)) &&
+	    !memcmp(&mutex, &again, sizeof(mutex)))
+		target->flags |= PERFX_TARGET_ORPHANED;
 	return true;
 }
 
