@@ -17,7 +17,7 @@
 #define PF_IO_WORKER	     0x00000010
 #define PF_KTHREAD	     0x00200000
 #define PF_FROZEN	     0x00010000 /* until Linux 6.0 */
-#define JOBCTL_STOP_SIGMASK  0xffff /* include/linux/sched/jobctl.h */
+#define JOBCTL_STOP_SIGMASK  0xffff	/* include/linux/sched/jobctl.h */
 #define TASK_INTERRUPTIBLE   0x1
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_STOPPED	     0x4

@@ -201,7 +201,8 @@ enum perfx_annotation_action {
 	PERFX_ANNOTATION_FREED = 14,
 	PERFX_ANNOTATION_RECORD = 15, /* --wait: recording starts */
 	PERFX_ANNOTATION_PAUSE = 16,  /* --wait: recording stops */
-	/* Calls of the C library on files and sockets (bpf/files.bpf.c); the key is the descriptor. */
+	/* Calls of the C library on files and sockets (bpf/files.bpf.c); the key is the descriptor.
+	 */
 	PERFX_ANNOTATION_OPEN_FILE = 17, /* returns a descriptor */
 	PERFX_ANNOTATION_READ_FILE = 18,
 	PERFX_ANNOTATION_WRITE_FILE = 19,
@@ -240,7 +241,7 @@ struct perfx_annotation {
 	__u8 text;     /* enum perfx_text */
 	__u8 text_arg; /* arguments as of a perfx_alloc_probe */
 	__u8 key_arg;  /* key, id or descriptor */
-	__u8 tag_arg;  /* recorded only if its low 4 bytes are `tag`; 0: always. READ_FILE: offset */
+	__u8 tag_arg; /* recorded only if its low 4 bytes are `tag`; 0: always. READ_FILE: offset */
 	/* The structure with the name: follow path_count pointers, each at path[i] bytes; the name
 	 * is at text_offset bytes. */
 	__u16 text_offset;
@@ -261,7 +262,7 @@ struct perfx_annotation {
  * peer. Groups beyond the maximum are counted together, as PERFX_FILES_OTHER.
  */
 #define PERFX_MAX_FILE_GROUPS 4096
-#define PERFX_FILES_OTHER     1 /* 0: none */
+#define PERFX_FILES_OTHER     1	  /* 0: none */
 #define PERFX_FILE_PATH_BYTES 512 /* a power of two */
 /* A name is cut to PERFX_FILE_NAME_BYTES - 1 bytes, a path to its last PERFX_FILE_DEPTH names. */
 #define PERFX_FILE_NAME_BYTES 256

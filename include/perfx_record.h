@@ -588,9 +588,9 @@ struct perfx_limits {
 	__u64 address_limit_bytes, address_used_bytes; /* RLIMIT_AS */
 	__u64 host_available_bytes; /* of the machine's memory, without swapping */
 	/* 0: not in the record */
-	__u64 shm_limit_bytes, shm_used_bytes;		/* of its /dev/shm, by all processes */
-	__u64 descriptors_limit, descriptors_count;	/* RLIMIT_NOFILE */
-	__u64 mappings_limit, mappings_count;		/* vm.max_map_count */
+	__u64 shm_limit_bytes, shm_used_bytes;	    /* of its /dev/shm, by all processes */
+	__u64 descriptors_limit, descriptors_count; /* RLIMIT_NOFILE */
+	__u64 mappings_limit, mappings_count;	    /* vm.max_map_count */
 };
 #define PERFX_FIELDS_limits \
 	IS_TIME(time_ns)    \

@@ -34,8 +34,8 @@ const char *signal_words(int signal);
  * 1.00 GiB", "crashed: SIGSEGV at 0xdead0000, where nothing is mapped". Only if it has ended. */
 void death_add(struct text *text, const struct profile *profile,
 	       const struct profile_process *process);
-/* "status 1", "SIGKILL", "out of memory"; of one process also who sent a signal, "SIGKILL from pkill
- * (pid 4711)". */
+/* "status 1", "SIGKILL", "out of memory"; of one process also who sent a signal, "SIGKILL from
+ * pkill (pid 4711)". */
 void death_add_brief(struct text *text, const struct profile *profile,
 		     const struct profile_process *process, bool whole);
 

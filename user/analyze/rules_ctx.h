@@ -110,7 +110,7 @@ void rules_parallel(struct rules_ctx *ctx);
 void rules_imbalance(struct rules_ctx *ctx);
 void rules_fragmentation(struct rules_ctx *ctx);
 void rules_memory_sum(struct rules_ctx *ctx); /* what resident memory consists of */
-void rules_limits(struct rules_ctx *ctx); /* how near memory is to a limit */
+void rules_limits(struct rules_ctx *ctx);     /* how near memory is to a limit */
 void rules_capture(struct rules_ctx *ctx);
 /* Do the other ranks of its job wait for it? After the other rules, for it names their places. */
 void rules_straggler(struct rules_ctx *ctx);
