@@ -84,7 +84,7 @@ class Screen:
         text = self.shows(rf"top ended with {code}\b")
         assert (self.place / "before").read_text() == (self.place / "after").read_text()
         assert self.is_left()
-        assert "what was there before" in text
+        assert "what was there before" in text.replace("\n", "")  # tmux may have wrapped it meanwhile
         assert KEYS not in text and "Self %" not in text
         return text
 
@@ -117,10 +117,10 @@ def rates(frames, name):
 
 
 def test_frames_where_there_is_no_terminal(ticks):
-    result = run("top", "-p", ticks.pid, "-n", 5, *OPTIONS)
+    result = run("top", "-p", ticks.pid, "-n", 3, *OPTIONS)
     assert result.returncode == 0, result.stderr
     frames = result.stdout.split("perfx-trace top ")[1:]
-    assert len(frames) == 5
+    assert len(frames) == 3
     for frame in frames:
         assert f"(pid {ticks.pid})" in frame and "Tracing" in frame
         for title in ("Function", r"Line \(sampled\)", "Waits for", "Evidence", "Allocated at"):
@@ -133,10 +133,10 @@ def test_frames_where_there_is_no_terminal(ticks):
 
 
 def test_frames_for_a_duration(ticks):
-    result = run("top", "-p", ticks.pid, "-d", "3500ms", "--top", 1, *OPTIONS, env=os.environ | {"COLUMNS": "60"})
+    result = run("top", "-p", ticks.pid, "-d", "2500ms", "--top", 1, *OPTIONS, env=os.environ | {"COLUMNS": "60"})
     assert result.returncode == 0, result.stderr
     frames = result.stdout.split("perfx-trace top ")[1:]
-    assert 2 <= len(frames) <= 4
+    assert 2 <= len(frames) <= 3
     assert len(re.findall(r" (tick|tock)$", frames[-1], re.M)) == 1
     assert all(len(line) <= 60 for line in result.stdout.split("\n"))
 
@@ -156,7 +156,7 @@ def test_reader_that_has_seen_enough(ticks):
 def test_rows_and_rates(ticks, screen):
     s = screen()
     s.top(ticks.pid)
-    text = s.shows(r"perfx-trace top .* [4-9]\.\d\d s")
+    text = s.shows(r"perfx-trace top .* [3-9]\.\d\d s")
     s.press("q")
     s.ended(0)
     for name, truth in RATES.items():
@@ -186,6 +186,15 @@ def elapsed(text):
 def test_keys(ticks, screen):
     s = screen()
     s.top(ticks.pid)
+    views_and_rows(s)
+    pause(s)
+    sizes(s)
+    message(s)  # at 80×24
+    s.press("q")
+    assert "perfx-trace: report.nonsense: unknown suffix" in s.ended(0)
+
+
+def views_and_rows(s):
     for key, title in (("2", r"Line \(sampled\)"), ("3", "Waits for"), ("4", "Evidence"), ("5", "Allocated at"),
                        ("Tab", "Function"), ("BTab", "Allocated at"), ("1", "Function")):
         s.press(key)
@@ -205,26 +214,18 @@ def test_keys(ticks, screen):
     s.shows("any key: back")
     s.press("x")
     s.shows(KEYS)
-    s.press("q")
-    s.ended(0)
 
 
-def test_pause(ticks, screen):
-    s = screen()
-    s.top(ticks.pid)
+def pause(s):
     s.press("p")
     stands = elapsed(s.shows("PAUSED"))
-    time.sleep(2.5)
+    time.sleep(1.5)  # a frame a second
     assert elapsed(s.text()) == stands
     s.press("p")
     assert wait_for(lambda: elapsed(s.text()) != stands, 10)
-    s.press("q")
-    s.ended(0)
 
 
-def test_resize(ticks, screen):
-    s = screen()
-    s.top(ticks.pid)
+def sizes(s):
     for width, height in ((80, 24), (200, 60), (30, 8), (10, 2), (80, 24)):
         s.resize(width, height)
 
@@ -234,10 +235,19 @@ def test_resize(ticks, screen):
         assert wait_for(fits, 10), s.text()
         assert all(len(line) <= width for line in s.lines())
     s.shows("tock")
-    s.press("q")
-    s.ended(0)
 
 
+def message(s):
+    """It does not cover the keys."""
+    s.press("w", "C-u")
+    s.tmux("send-keys", "-l", "report.nonsense")
+    s.press("Enter")
+    s.shows("\nreport.nonsense: unknown suffix")
+    *_, line, keys = s.lines()
+    assert line.startswith("report.nonsense") and re.match(KEYS + ".*q Quit", keys), s.text()
+
+
+@pytest.mark.some(1)
 @pytest.mark.parametrize("number_", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP],
                          ids=["TERM", "INT", "HUP"])
 def test_signals_end_it_in_order(ticks, screen, number_):
@@ -247,8 +257,9 @@ def test_signals_end_it_in_order(ticks, screen, number_):
     s.ended(0)
 
 
-@pytest.mark.parametrize("number_", [signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT],
-                         ids=["QUIT", "SEGV", "ABRT"])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("number_", [signal.SIGSEGV, signal.SIGQUIT, signal.SIGABRT],
+                         ids=["SEGV", "QUIT", "ABRT"])
 def test_signals_that_end_it_at_once(ticks, screen, number_):
     """The terminal is restored, and the shell sees the signal that ended it."""
     s = screen()
@@ -275,29 +286,6 @@ def test_target_that_is_killed(ticks, screen):
     assert f"process {ticks.pid} was killed by signal 9 (Killed)" in s.text()
 
 
-def test_messages_come_after_the_screen(ticks, screen):
-    s = screen()
-    s.top(ticks.pid)
-    s.press("w", "C-u")
-    s.tmux("send-keys", "-l", "report.nonsense")
-    s.press("Enter")
-    s.shows("\nreport.nonsense: unknown suffix")
-    s.press("q")
-    assert "perfx-trace: report.nonsense: unknown suffix" in s.ended(0)
-
-
-def test_a_message_does_not_cover_the_keys(ticks, screen):
-    s = screen(80, 24)
-    s.top(ticks.pid)
-    s.shows(KEYS)
-    s.press("w", "C-u")
-    s.tmux("send-keys", "-l", "report.nonsense")
-    s.press("Enter")
-    s.shows("\nreport.nonsense: unknown suffix")
-    *_, message, keys = s.lines()
-    assert message.startswith("report.nonsense") and re.match(KEYS + ".*q Quit", keys), s.text()
-
-
 def write(s, path):
     s.press("w", "C-u")
     s.tmux("send-keys", "-l", str(path))
@@ -308,7 +296,7 @@ def write(s, path):
 def test_report_and_capture_of_the_last_seconds(ticks, screen, tmp_path):
     s = screen(160, 40)
     s.top(ticks.pid)
-    s.shows(r" 3\.\d\d s")
+    s.shows(r" [2-9]\.\d\d s")
     write(s, tmp_path / "last.json")
     write(s, tmp_path / "last.perfx")
     s.press("q")
