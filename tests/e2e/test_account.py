@@ -27,7 +27,7 @@ def started(*argv):
         process.wait()
 
 
-def report_of(pid, seconds=3):
+def report_of(pid, seconds=2):
     tracer = Tracer(pid, budget=True, duration=str(seconds))
     try:
         report = tracer.report()
@@ -275,7 +275,7 @@ main()
 @pytest.mark.skipif(not has(PYTHON, "torch"), reason=f"{PYTHON} has no torch (Debian: python3-torch)")
 def test_sleeps_of_a_generator_are_the_datas(tmp_path):
     with started(PYTHON, write(tmp_path / "reads.py", READER)) as program:
-        report = report_of(program.pid, 4)
+        report = report_of(program.pid, 3)
         process = process_of(report, program.pid)
     finding, = (finding for finding in process["findings"] if finding["kind"] == "DataBound")
     assert report["verdict"].startswith("INPUT-BOUND: "), report["verdict"]
@@ -314,7 +314,7 @@ def test_a_recording_that_is_cut_finds_the_same(tmp_path, work):
     """The findings equal those of a recording that lasts to the program's end. Only time distinguishes
     a leak from growth, so they count as one class."""
     path, first = write(tmp_path / "works.py", WORKS_FOR), []
-    for program_seconds, seconds in ("30", 4), ("5", 10):
+    for program_seconds, seconds in ("30", 3), ("4", 10):
         with started(PYTHON, path, work, program_seconds) as process:
             finding, = process_of(report_of(process.pid, seconds), process.pid)["findings"][:1]
             subject = finding["subject"].replace(str(process.pid), "PID")
