@@ -813,10 +813,6 @@ int dump_verdict(const struct profile *profile, struct dump *dump)
 	} else if (counts.computes) {
 		dump->answer = DUMP_ANSWER_COMPUTES;
 		add_computing(&text, dump, &counts);
-	} else if (thread->state->reason == PERFX_WAIT_NONE) {
-		dump->answer = DUMP_ANSWER_COMPUTES;
-		text_add(&text, "RUNS: ");
-		add_whom(&text, thread);
 	} else if (counts.ready) {
 		dump->answer = DUMP_ANSWER_READY;
 		text_add(&text, counts.ready->state->flags & PERFX_THREAD_STATE_THROTTLED
@@ -824,6 +820,11 @@ int dump_verdict(const struct profile *profile, struct dump *dump)
 					: "WAITS FOR A CPU: ");
 		add_whom(&text, counts.ready);
 		add_age_after(&text, counts.ready->state);
+	} else if (thread->state->reason == PERFX_WAIT_NONE ||
+		   thread->state->reason == PERFX_WAIT_RUNNABLE) {
+		dump->answer = DUMP_ANSWER_COMPUTES;
+		text_add(&text, "RUNS: ");
+		add_whom(&text, thread);
 	} else {
 		dump->answer = DUMP_ANSWER_WAITS;
 		add_waiting(&text, profile, dump, thread);
