@@ -97,7 +97,8 @@ static int close_capture(struct pipeline *pipeline, struct output *output, const
 {
 	int err = pipeline->capture ? capture_writer__free(pipeline->capture) : 0;
 
-	err = pipeline->err ?: err;
+	if (pipeline->err)
+		err = pipeline->err;
 	if (!recorded || err)
 		output_discard(output);
 	else if (path)
