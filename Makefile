@@ -376,11 +376,12 @@ $(FUZZ_OBJ): $(BUILD)/fuzz/%.o: tests/fuzz/%.c $(BUILD)/user.flags
 # Compiled with the tests, so that they follow changes of the code that they call; linked by clang.
 tests: $(FUZZ_OBJ)
 
-# ASan does not know the ends of mapped files, so fuzz_image.h reads them to the heap.
+# ASan does not know the ends of mapped files, so fuzz_image.h reads them to the heap. Linked by GNU ld:
+# lld also wraps the calls in the file that defines a function.
 $(BUILD)/fuzz_%: FUZZ_MAIN := -fsanitize=fuzzer
 define fuzz_link
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) $(LLD) $(FUZZ_MAIN) -Wl,--wrap=elf_view__map,--wrap=elf_view__unmap,--wrap=elf_view__release_pages -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) -Wl,--wrap=elf_view__map,--wrap=elf_view__unmap,--wrap=elf_view__release_pages -o $@ $< $(LIB) $(LDLIBS)
 endef
 $(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(LIB)
 	$(fuzz_link)

@@ -79,14 +79,26 @@ static void stop(struct known known)
 	waitpid(known.pid, NULL, 0);
 }
 
+/* ASan's allocator replaces glibc's. */
+#ifdef __has_feature
+#define HAS_ASAN __has_feature(address_sanitizer)
+#else
+#define HAS_ASAN 0
+#endif
+
 Test(glibc_heap, is_what_mallinfo2_says)
 {
-	struct known known = start();
-	struct pages *pages = pages__open(known.pid);
-	struct maps *maps = maps__read(known.pid);
+	struct known known;
+	struct pages *pages;
 	struct glibc_heap heap;
+	struct maps *maps;
 	uint64_t large = 0;
 
+	if (HAS_ASAN)
+		cr_skip_test("AddressSanitizer replaces the heap");
+	known = start();
+	pages = pages__open(known.pid);
+	maps = maps__read(known.pid);
 	cr_assert_eq(glibc_heap_read(pages, maps, &heap), 0);
 	cr_expect(heap.exact);
 	cr_expect_geq(heap.arenas_count, 2);
@@ -109,8 +121,11 @@ Test(glibc_heap, mapped_blocks_are_found_by_their_headers)
 {
 	char *block = malloc(3 << 20);
 	uint64_t start = (uint64_t)(uintptr_t)block - 16;
-	struct pages *pages = pages__open(getpid());
+	struct pages *pages;
 
+	if (HAS_ASAN)
+		cr_skip_test("AddressSanitizer replaces the heap");
+	pages = pages__open(getpid());
 	block[0] = 1;
 	cr_expect_eq(glibc_mapped_block(pages, start, start + (4 << 20)), (3 << 20) + 4096);
 	cr_expect_eq(glibc_mapped_block(pages, start, start + (3 << 20)), 0, "it ends before");
