@@ -55,8 +55,7 @@ def trace(stub, pid, *options):
 
 def check_energy(energy_mj, watts):
     """Energy of one GPU, from the first sample to the last: only the first and last interval of the
-    recording are missing. A busy machine ends later; the other GPU, or both, would be outside these
-    bounds."""
+    recording are missing. A busy machine ends later."""
     assert watts * 1e3 * (SECONDS - 0.2) < energy_mj < watts * 1e3 * (SECONDS + 1)
 
 

@@ -473,6 +473,14 @@ REFUSED = [
 ]
 
 
+@pytest.mark.long
+def test_an_idle_connection_is_closed(called):
+    """A client that sends a part of a request, and then nothing."""
+    began = time.monotonic()
+    called.raw(b"GET /metrics HTTP/1.1\r\nHost: ")
+    assert 8 < time.monotonic() - began < 25
+
+
 def test_hostile_requests_are_refused(called):
     server = called
     for request, code in REFUSED:
