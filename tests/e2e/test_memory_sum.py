@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from conftest import PERFX, TOP, WORKLOADS, run
 
 MIB = 1 << 20
