@@ -54,8 +54,8 @@ static const char *part_below(const char *path, const char *folder)
 	return path + length;
 }
 
-bool mount_find(const char *text, unsigned dev_major, unsigned dev_minor, const char *path,
-		struct mount *mount, const char **below)
+bool mount_find(const char *text, uint32_t device, const char *path, struct mount *mount,
+		const char **below)
 {
 	struct mount next;
 
@@ -64,8 +64,7 @@ bool mount_find(const char *text, unsigned dev_major, unsigned dev_minor, const 
 		const char *part = part_below(path, next.root);
 
 		/* of equal mounts the last one hides those before it */
-		if (next.dev_major != dev_major || next.dev_minor != dev_minor || !part ||
-		    (*below && part > *below))
+		if (!mount_is_of(&next, device) || !part || (*below && part > *below))
 			continue;
 		*below = part;
 		*mount = next;

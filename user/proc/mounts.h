@@ -4,6 +4,7 @@
 #define PERFX_PROC_MOUNTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct mount {
 	unsigned dev_major, dev_minor;
@@ -13,6 +14,13 @@ struct mount {
 	char options[512];
 };
 
+/* Is it the file system of this dev_t, as the kernel has it (linux/kdev_t.h: 12 bits of major
+ * number, 20 of minor number)? */
+static inline bool mount_is_of(const struct mount *mount, uint32_t device)
+{
+	return mount->dev_major == device >> 20 && mount->dev_minor == (device & 0xfffff);
+}
+
 /* Reads the mount of the line at *text, and moves *text to the next line. Lines that are none are
  * skipped. False: the text has ended. */
 bool mount_read(const char **text, struct mount *mount);
@@ -20,7 +28,7 @@ bool mount_read(const char **text, struct mount *mount);
 /* Finds where a process sees a path of a file system: in the text of its mountinfo, the mount with
  * the longest root that contains the path. *below: the rest of the path, which follows
  * mount->point. False: it is not mounted there. */
-bool mount_find(const char *text, unsigned dev_major, unsigned dev_minor, const char *path,
-		struct mount *mount, const char **below);
+bool mount_find(const char *text, uint32_t device, const char *path, struct mount *mount,
+		const char **below);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/order.h"
 #include "proc/cgroup.h"
+#include "proc/mounts.h"
 #include "proc/process.h"
 
 #include <signal.h>
@@ -80,28 +81,28 @@ static void emit_group(struct sink *sink, const struct perfx_signal *signal)
 	emit_neighbours(sink, signal, place.folder);
 }
 
-/* Where a device is mounted, by a process's mounts, which may be a container's. False: it is not
- * mounted there. */
-static bool find_mount(const char *mounts_path, uint32_t major, uint32_t minor, char point[4096])
+/* Finds where a device is mounted, in the mountinfo of a process. False: it is not mounted there.
+ */
+static bool find_mount(const char *mounts_path, uint32_t major, uint32_t minor, struct mount *mount)
 {
-	unsigned mount_major, mount_minor;
 	bool found = false;
+	const char *at;
 	char *mounts;
 
 	if (proc_read(mounts_path, &mounts, 0) < 0)
 		return false;
-	for (char *line = mounts; *line && !found; line += strcspn(line, "\n"), line += *line != 0)
-		found = sscanf(line, "%*d %*d %u:%u %*s %4095s", &mount_major, &mount_minor,
-			       point) == 3 &&
-			mount_major == major && mount_minor == minor;
+	at = mounts;
+	while (!found && mount_read(&at, mount))
+		found = mount->dev_major == major && mount->dev_minor == minor;
 	free(mounts);
 	return found;
 }
 
 static void emit_storage(struct sink *sink, const struct perfx_signal *signal)
 {
-	char path[64], point[4096];
+	char path[64];
 	struct process_info info;
+	struct mount mount;
 
 	if (signal->signal != SIGBUS || !(signal->flags & PERFX_SIGNAL_TMPFS))
 		return;
@@ -109,9 +110,9 @@ static void emit_storage(struct sink *sink, const struct perfx_signal *signal)
 	snprintf(path, sizeof(path), "/proc/self/mountinfo");
 	if (!process_info((pid_t)signal->pid, &info) && info.ppid)
 		snprintf(path, sizeof(path), "/proc/%d/mountinfo", info.ppid);
-	if (find_mount(path, signal->dev_major, signal->dev_minor, point) ||
-	    find_mount("/proc/self/mountinfo", signal->dev_major, signal->dev_minor, point))
-		emit(sink, signal, PERFX_DEATH_STORAGE, 0, 0, point);
+	if (find_mount(path, signal->dev_major, signal->dev_minor, &mount) ||
+	    find_mount("/proc/self/mountinfo", signal->dev_major, signal->dev_minor, &mount))
+		emit(sink, signal, PERFX_DEATH_STORAGE, 0, 0, mount.point);
 }
 
 void deaths_on_signal(struct sink *sink, const struct perfx_signal *signal)

@@ -92,9 +92,8 @@ static void emit_group(struct files *files, uint32_t group, const struct perfx_f
 		add_peer(&name, &seen->peer);
 	} else if (seen) {
 		add_path(&inside, seen);
-		/* the kernel's dev_t: 12 bits of major number, 20 of minor number */
-		if (mount_find(mounts_of(files, (pid_t)seen->tgid), seen->device >> 20,
-			       seen->device & 0xfffff, text_peek(&inside), &mount, &below)) {
+		if (mount_find(mounts_of(files, (pid_t)seen->tgid), seen->device,
+			       text_peek(&inside), &mount, &below)) {
 			if (strcmp(mount.point, "/") != 0)
 				text_add(&name, mount.point);
 			text_add(&name, below);

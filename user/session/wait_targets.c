@@ -395,8 +395,7 @@ static bool is_mounted_on(const struct perfx_thread_state *state, const char *pa
 	size_t length = strlen(mount->point);
 
 	if (state->fd >= 0)
-		return mount->dev_major == state->device >> 20 &&
-		       mount->dev_minor == (state->device & 0xfffff);
+		return mount_is_of(mount, state->device);
 	return !strncmp(path, mount->point, length) &&
 	       (path[length] == '/' || !path[length] || length == 1);
 }
