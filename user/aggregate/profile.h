@@ -10,7 +10,6 @@
 
 #include "aggregate/profile_dump.h"
 #include "aggregate/profile_end.h"
-#include "aggregate/profile_files.h"
 #include "aggregate/profile_gpu.h"
 #include "aggregate/profile_memory.h"
 #include "aggregate/profile_stack.h"
@@ -429,6 +428,21 @@ struct profile_capture {
 	const char *host_name, *kernel, *boot_id, *command, *tool_version;
 	struct perfx_merged facts;
 	uint64_t losses[PERFX_LOSS_KINDS];
+};
+
+/* Files of one folder with the same suffix, or a peer of sockets: the C library's calls, exact. */
+struct profile_files {
+	const char *name; /* "/data/train.bin", or with "*.jpg" at its end, "tcp 10.0.0.7:443" */
+	const char *type; /* of the file system; "": of a socket, or unknown */
+	bool is_socket;
+	uint64_t ns; /* in all of these calls, of all threads */
+	uint64_t opens_count, open_ns;
+	uint64_t reads_count, read_bytes, read_ns;
+	uint64_t sequential_count; /* reads that began where the one before ended */
+	uint64_t stored_bytes;	   /* fetched from storage, with what was read ahead */
+	uint64_t writes_count, write_bytes, write_ns;
+	uint64_t answers_count, answer_ns; /* sockets: from a write to the first bytes */
+	uint64_t errors_count;
 };
 
 struct profile_process {
