@@ -109,9 +109,10 @@ static __always_inline __u64 stored_bytes(void)
 	return bpf_core_field_exists(task->ioac.read_bytes) ? task->ioac.read_bytes : 0;
 }
 
-/* Of the suffix of a name, which has at most SUFFIX_BYTES; 0: it has none. */
+/* Bytes of the longest suffix, its dot included. */
 #define SUFFIX_BYTES 16
 
+/* The hash of a name's suffix, such as ".jpg"; 0: the name has none. */
 static __always_inline __u64 suffix_of(const struct dentry *dentry)
 {
 	__u32 length = BPF_CORE_READ(dentry, d_name.len);

@@ -308,7 +308,7 @@ static long cgroup_step(__u32 level, void *ctx)
 	return 0;
 }
 
-/* Of a process that the kernel kills, the group with the least memory left. */
+/* Notes the control group with the least memory left, if the kernel kills the process. */
 static __always_inline void note_cgroup(struct perfx_signal *signal, struct task_struct *task)
 {
 	struct css_set *groups = BPF_CORE_READ(task, cgroups);

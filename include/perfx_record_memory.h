@@ -145,7 +145,7 @@ struct perfx_overflow_memory {
 	IS_ID(process, PROCESS)      \
 	IS_WITHIN(domain, PERFX_DOMAIN_HOST, PERFX_DOMAINS - 1)
 
-/* What resident memory of a process consists of. Each page is in one part. */
+/* The parts of a process's resident memory. Each page is in one part. */
 enum perfx_memory_part {
 	PERFX_MEMORY_HEAP_USED = 0, /* blocks of glibc's malloc */
 	PERFX_MEMORY_HEAP_FREE = 1, /* freed, and kept by glibc */

@@ -231,7 +231,7 @@ struct perfx_thread_state {
 	IS_ID(process, PROCESS)   \
 	IS_WITHIN(reason, PERFX_WAIT_NONE, PERFX_WAIT_REASONS - 1)
 
-/* What a thread of a dump waits for, as the tracer found it from outside, soon after its
+/* The target of a thread's wait in a dump. The tracer finds it from outside, soon after the
  * THREAD_STATE record. strings: in words ("pipe:[1234] from python3 (pid 4711)"; "": unknown) */
 enum perfx_target_kind {
 	PERFX_TARGET_UNKNOWN = 0,

@@ -10,7 +10,7 @@ struct end_seen {
 	struct profile_end end; /* without samples */
 };
 
-/* What signals and their surroundings say of ended processes. */
+/* How processes ended, by their SIGNAL and DEATH records. */
 struct ends {
 	struct map64 ids; /* process → list[] */
 	struct end_seen *list;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What processes read from and write to files and sockets. */
+/* Sums of the calls of processes on files and sockets. */
 struct files {
 	struct file_group {
 		const char *name, *type; /* NULL: not described */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a thread waits for, as far as it was found from outside (WAIT_TARGET record). */
+/* The target of a thread's wait, found from outside (WAIT_TARGET record). */
 struct profile_wait_target {
 	enum perfx_target_kind kind; /* PERFX_TARGET_UNKNOWN: nothing is known */
 	/* In words: "pipe:[1234] from python3 (pid 4711)", "mutex at libfoo.so+0x4040"; "": none */
@@ -52,7 +52,7 @@ struct profile_thread_state {
 	uint64_t age_ns;
 	uint64_t time_ns;    /* when it was seen so, CLOCK_MONOTONIC */
 	uint32_t tracer_pid; /* of the process that traces it (ptrace); 0: none */
-	/* Of a thread that ran: where it was sampled most often. NULL: unknown. */
+	/* The most frequent stack of a thread that ran. NULL: unknown. */
 	const struct profile_stack *stack;
 	/* Where it waited when it was seen first (--watch); NULL: unknown. */
 	const struct profile_stack *first_stack;

@@ -122,7 +122,7 @@ struct analysis {
 	/* The problem that the verdict names: shown first. NULL: no problem was found. */
 	const struct finding *first;
 	size_t first_process;
-	/* What the threads did at one moment, if the recording has that; NULL: it has not. */
+	/* The threads at one moment; NULL: the recording has no dump. */
 	struct dump *dump;
 	struct ranks ranks; /* of all jobs; borrows their names from the profile */
 };

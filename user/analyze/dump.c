@@ -435,7 +435,7 @@ static bool waits_in_interpreter(const struct profile_stack *stack)
 	return stack_is_in_interpreter(stack);
 }
 
-/* What has no owner that could be found is named by the functions of the stack: "condition at
+/* Names a lock without a known owner by the functions of the stack: "condition at
  * app+0x4040", "threading Event.wait", "threading.Lock, which does not know its owner". */
 static void add_unowned(struct text *text, const struct profile_thread_state *state)
 {
@@ -609,7 +609,7 @@ static void add_age_after(struct text *text, const struct profile_thread_state *
 	text_finish(&age, &text->failed);
 }
 
-/* Of a deadlock; more are only counted. */
+/* A deadlock names so many threads, and counts the others. */
 #define DEADLOCK_NAMED 4
 
 static void add_deadlock(struct text *text, const struct profile *profile, const struct dump *dump)
@@ -736,7 +736,7 @@ static const struct dump_thread *end_of_chain(const struct dump *dump,
 	return thread;
 }
 
-/* What it waits for, and what the thread at the end of its chain of waits does. */
+/* Adds the target of the wait, and the activity of the thread at the end of the chain of waits. */
 static void add_waiting(struct text *text, const struct profile *profile, const struct dump *dump,
 			const struct dump_thread *thread)
 {
