@@ -2,6 +2,7 @@
 """Bad input: one clear line, the documented exit code, nothing traced, no harm."""
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -429,8 +430,13 @@ def test_nearest_names(program):
 
 def test_not_root(program):
     p = program(WORKLOADS / "calls")
-    result = run_unprivileged("-p", p.pid)
-    one_line(result, 77, "sudo")
+    result = run_unprivileged("-p", p.pid, "-o", "a b.html")
+    assert result.returncode == 77 and not result.stdout
+    error, by_sudo, by_capabilities = result.stderr.splitlines()
+    assert "no permission to load BPF programs" in error
+    tracer, = re.findall(r"^perfx-trace: with sudo: sudo (/tmp/\S+/perfx-trace) -p ", by_sudo)
+    assert by_sudo.endswith(f" -p {p.pid} -o 'a b.html'")
+    assert by_capabilities.endswith(f": sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep {tracer}")
 
 
 def test_doctor_without_root():
@@ -443,7 +449,7 @@ def test_doctor_without_root():
     for what in ("BPF ring buffer", "uprobe_multi links", "hardware counters"):
         assert any(l.startswith("?       " + what) for l in lines), result.stdout
     assert "Linux 5.8" not in result.stdout
-    assert lines[-1] == "Not root: lines with ? were not tested; run sudo perfx-trace doctor."
+    assert re.fullmatch(r"Not root: lines with \? were not tested; run: sudo /tmp/\S+/perfx-trace doctor", lines[-1])
 
 
 def test_doctor():

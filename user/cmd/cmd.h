@@ -199,7 +199,9 @@ int targets_find(const struct options *options, pid_t **pids, size_t *count);
  * pids: of a program that is yet to be started. */
 int targets_check_process(const struct options *options, const pid_t *pids, size_t count);
 /* EXIT_OK, EXIT_PRIVILEGE or EXIT_FAILED. */
-int features_check(struct features *features, bool no_cache);
+int features_check(struct features *features, const struct options *options);
+/* This command line with sudo, as a shell takes it; malloc'd. */
+char *command_by_sudo(const struct options *options);
 /* Do process ids here mean what they mean to the kernel? Not in a container's pid namespace. */
 bool pids_are_the_hosts(void);
 /* The plan's options as the command line gives them. */

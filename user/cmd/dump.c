@@ -116,7 +116,7 @@ int cmd_dump(const struct options *options)
 
 	if (!writer)
 		return EXIT_USAGE;
-	code = features_check(&features, options->no_cache);
+	code = features_check(&features, options);
 	if (!code && !features.task_memory) {
 		msg_say("dump needs Linux 5.18: this kernel's programs cannot read the memory of "
 			"other tasks");

@@ -94,7 +94,6 @@ int cmd_doctor(const struct options *options)
 	char no_counters[256], gpus[256], no_gpus[256], cupti[512], no_cupti[512], no_ptrace[64],
 		profilers[512];
 
-	(void)options;
 	features_try(&f);
 	features_end(&f);
 	counters_cpu_read(&cpu);
@@ -180,14 +179,17 @@ int cmd_doctor(const struct options *options)
 		missing += is_known && !checks[i].ok && (checks[i].flags & NEEDED);
 	}
 	if (!f.privileged) {
+		char *command = command_by_sudo(options);
+
 		if (geteuid())
-			puts("\nNot root: lines with ? were not tested; run sudo perfx-trace "
-			     "doctor.");
+			printf("\nNot root: lines with ? were not tested; run: %s\n",
+			       command ? command : "sudo perfx-trace doctor");
 		else
 			printf("\nRoot has no permission to load BPF programs here (%s): lines "
 			       "with "
 			       "? were not tested.\n",
 			       strerror(f.load_error));
+		free(command);
 		return EXIT_PRIVILEGE;
 	}
 	if (!missing)

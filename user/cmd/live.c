@@ -76,7 +76,7 @@ static int record_live(const struct options *options, struct live_feed *feed,
 	int code;
 
 	phases_begin(&phases, "features");
-	code = features_check(&features, options->no_cache);
+	code = features_check(&features, options);
 	if (!code) {
 		recording = recorder_options_of(options, &features);
 		recording.duration_ns = options->duration_ns ? options->duration_ns : UINT64_MAX;

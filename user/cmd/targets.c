@@ -276,6 +276,45 @@ static void say_shell(pid_t pid, const struct options *options)
 	free(children);
 }
 
+/* This program's file as a shell finds it: sudo has a PATH of its own, without virtual environments
+ * and ~/.local/bin. */
+static void add_program(struct text *text, const struct options *options)
+{
+	bool has_folder = strchr(options->argv[0], '/');
+
+	text_add(text, has_folder ? "" : "\"$(command -v ");
+	shell_quote(text, options->argv[0]);
+	text_add(text, has_folder ? "" : ")\"");
+}
+
+char *command_by_sudo(const struct options *options)
+{
+	struct text text = {0};
+
+	text_add(&text, "sudo ");
+	add_program(&text, options);
+	for (char *const *argument = options->argv + 1; *argument; argument++) {
+		text_add(&text, " ");
+		shell_quote(&text, *argument);
+	}
+	return text_take(&text);
+}
+
+/* Ways for a user to get the privilege for this command line. */
+static void say_privilege(const struct options *options)
+{
+	char *command = command_by_sudo(options);
+	struct text program = {0};
+
+	add_program(&program, options);
+	msg_say("with sudo: %s", command ? command : "?");
+	msg_say("or once, for every user who may execute the file (Linux 6.6 or later): "
+		"sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep %s",
+		text_peek(&program));
+	text_clear(&program);
+	free(command);
+}
+
 int targets_find(const struct options *options, pid_t **pids, size_t *count)
 {
 	int code = EXIT_OK;
@@ -290,6 +329,8 @@ int targets_find(const struct options *options, pid_t **pids, size_t *count)
 	}
 	for (size_t i = 0; i < *count && !code; i++)
 		say_shell((*pids)[i], options);
+	if (code == EXIT_PRIVILEGE && geteuid())
+		say_privilege(options);
 	return code;
 }
 
@@ -341,16 +382,17 @@ bool pids_are_the_hosts(void)
 	return !stat("/proc/self/ns/pid", &st) && st.st_ino == INITIAL_PID_NAMESPACE;
 }
 
-int features_check(struct features *features, bool no_cache)
+int features_check(struct features *features, const struct options *options)
 {
-	if (no_cache)
+	if (options->no_cache)
 		features_try(features);
 	else
 		features_find(features);
 	if (!features->privileged) {
-		msg_say("no permission to load BPF programs (%s): run with sudo, or see "
-			"perfx-trace doctor",
-			strerror(features->load_error));
+		msg_say("no permission to load BPF programs (%s): %ssee perfx-trace doctor",
+			strerror(features->load_error), geteuid() ? "run with sudo, or " : "");
+		if (geteuid())
+			say_privilege(options);
 		return EXIT_PRIVILEGE;
 	}
 	if (!features->btf || !features->ring_buffer || !features->cookies) {

@@ -301,7 +301,7 @@ int cmd_trace(const struct options *options)
 	int code;
 
 	phases_begin(&phases, "features");
-	code = features_check(&features, options->no_cache);
+	code = features_check(&features, options);
 	if (code)
 		goto out;
 	code = open_outputs(&outputs, options);

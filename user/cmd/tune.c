@@ -75,8 +75,7 @@ static struct recorder_options cheapest(const struct bench *bench)
 
 static int bench_begin(struct bench *bench, const struct options *options)
 {
-	int code =
-		is_traced(options) ? features_check(&bench->features, options->no_cache) : EXIT_OK;
+	int code = is_traced(options) ? features_check(&bench->features, options) : EXIT_OK;
 
 	/* the programs that it has started must not be measured */
 	features_end(&bench->features);
