@@ -58,6 +58,7 @@ struct file_thread {
 	__u64 known_file, known_inode;
 	__u32 known_group, known_is_socket;
 	__u32 process, recording_window;
+	__u64 execs; /* of the process: exec keeps this state, for which it is another process */
 };
 
 struct {
@@ -74,7 +75,8 @@ static __always_inline struct file_thread *file_thread(const struct perfx_probe 
 	struct file_thread *t = bpf_task_storage_get(&perfx_file_threads, task, NULL, 0);
 	struct perfx_traced_process *traced;
 
-	if (t && t->process && t->recording_window == current_recording_window())
+	if (t && t->process && t->recording_window == current_recording_window() &&
+	    t->execs == task->self_exec_id)
 		return t;
 	traced = entry ? process_at(entry) : NULL;
 	if (!traced)
@@ -86,6 +88,7 @@ static __always_inline struct file_thread *file_thread(const struct perfx_probe 
 	}
 	t->process = traced->process;
 	t->recording_window = current_recording_window();
+	t->execs = task->self_exec_id;
 	t->ret_addr_sp = t->last_file = t->sent_file = t->known_file = 0;
 	return t;
 }

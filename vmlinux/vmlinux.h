@@ -270,6 +270,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	__u64 utime;
 	__u64 stime;
+	__u64 self_exec_id; /* counts execs */
 	struct files_struct *files;
 	struct signal_struct *signal;
 	struct sighand_struct *sighand;

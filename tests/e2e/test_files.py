@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """--files: calls of the C library on files and sockets, equal to what the program knows."""
+import sys
+
 import pytest
 
 from conftest import WORKLOADS, Program, Tracer
@@ -33,3 +35,31 @@ def test_files_and_peers(tmp_path):
     server, = (row for name, row in rows.items() if name.startswith("tcp ") and (name[14:], "reads") not in expected)
     # its first wait for a request began before the recording
     assert server["read_bytes"] == (3 * 5 - 1) * 100 and server["write_bytes"] == 3 * 5 * 5000
+
+
+READS_AND_EXECUTES_ITSELF = """
+import os, sys
+path, *rest = sys.argv[1:]
+if rest:
+    print("ready", os.getpid(), flush=True)
+os.read(0, 3)
+os.read(os.open(path, os.O_RDONLY), 100)
+print("done", flush=True)
+if rest:
+    os.execv(sys.executable, [sys.executable, __file__, *rest])
+"""
+
+
+def test_files_of_a_program_that_executes_another(tmp_path):
+    """A thread keeps its id over exec; its calls count for the new program."""
+    script, *read = (tmp_path / name for name in ("reads.py", "read.before", "read.after"))
+    script.write_text(READS_AND_EXECUTES_ITSELF)
+    for path in read:
+        path.write_bytes(bytes(100))
+    program = Program(sys.executable, script, *read)
+    tracer = Tracer(program.pid, "--files", "on", "--memory", "off")
+    program.go(2)
+    program.finish()
+    found = [[row["name"] for row in process.get("files", []) if row["name"] in map(str, read)]
+             for process in tracer.stop()["processes"]]
+    assert found == [[str(path)] for path in read]
