@@ -93,17 +93,6 @@ static __always_inline struct file_thread *file_thread(const struct perfx_probe 
 	return t;
 }
 
-static __always_inline struct file *file_of(__s32 fd)
-{
-	struct fdtable *table = BPF_CORE_READ(bpf_get_current_task_btf(), files, fdt);
-	struct file *file = NULL;
-
-	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds) ||
-	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd))
-		return NULL;
-	return file;
-}
-
 /* Bytes that the thread has fetched from storage. */
 static __always_inline __u64 stored_bytes(void)
 {
@@ -282,6 +271,7 @@ static __always_inline void call_begins(struct file_thread *t,
 					const struct perfx_annotation *annotation,
 					struct pt_regs *ctx)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 sp = PT_REGS_SP(ctx), arguments[8] = {};
 	struct file *file = NULL;
 
@@ -292,7 +282,7 @@ static __always_inline void call_begins(struct file_thread *t,
 	t->return_address = read_word(sp);
 	t->file = 0;
 	if (annotation->action != PERFX_ANNOTATION_OPEN_FILE) {
-		file = file_of((__s32)arguments[annotation->key_arg & 7]);
+		file = file_of(task, (__s32)arguments[annotation->key_arg & 7]);
 		find_group(t, (__u64)file);
 		t->group = file ? t->known_group : 0;
 		t->is_socket = t->known_is_socket;
@@ -333,7 +323,8 @@ static __always_inline void call_ends(struct file_thread *t, __u8 action, __s64 
 
 	t->ret_addr_sp = 0;
 	if (action == PERFX_ANNOTATION_OPEN_FILE) {
-		file = (__s32)result < 0 ? NULL : file_of((__s32)result);
+		file = (__s32)result < 0 ? NULL
+					 : file_of(bpf_get_current_task_btf(), (__s32)result);
 		/* the address may be that of a file that was closed */
 		t->known_file = 0;
 		find_group(t, (__u64)file);

@@ -157,6 +157,19 @@ static __always_inline struct perfx_traced_process *traced_process_of(__u32 tgid
 	return bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
 }
 
+/* The file of a thread's descriptor; NULL: none is open. A thread that ends has no descriptors:
+ * reads then give 0. */
+static __always_inline struct file *file_of(struct task_struct *task, __s32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file *file = NULL;
+
+	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd))
+		return NULL;
+	return file;
+}
+
 /* The process of a thread; NULL if it is not traced or has ended. */
 static __always_inline struct perfx_traced_process *traced_of(struct task_struct *task)
 {

@@ -389,31 +389,9 @@ static __always_inline void find_since(struct task_struct *task, struct perfx_th
 	state->flags |= PERFX_THREAD_STATE_EXACT;
 }
 
-/* The GIL's holder, from another process. */
-static __always_inline __u32 find_other_holder(struct task_struct *task, __u64 gil)
-{
-	const struct perfx_python_layout *python = python_of(task->tgid);
-	__u64 at, state = 0, pthread = 0;
-	__u32 locked = 0, tid = 0;
-
-	if (!python || read_other(&state, sizeof(state), gil + python->gil_holder, task) ||
-	    read_other(&locked, sizeof(locked), gil + python->gil_locked, task) || !state ||
-	    !locked)
-		return 0;
-	/* as read_tid() */
-	at = state + python->thread_id;
-	if (python->version >= 0x030b0000)
-		at += sizeof(__u64);
-	else if (read_other(&pthread, sizeof(pthread), at, task))
-		return 0;
-	else
-		at = pthread + PTHREAD_TID_OFFSET;
-	read_other(&tid, sizeof(tid), at, task);
-	return tid;
-}
-
 static __always_inline void find_target(struct task_struct *task, struct perfx_thread_state *state)
 {
+	const struct perfx_python_layout *python = python_of(task->tgid);
 	struct perfx_wait wait;
 	struct call call;
 
@@ -421,8 +399,8 @@ static __always_inline void find_target(struct task_struct *task, struct perfx_t
 	state->reason = wait.reason;
 	state->object = wait.object;
 	state->holder_tid = wait.holder_tid;
-	if (wait.reason == PERFX_WAIT_GIL && !wait.holder_tid)
-		state->holder_tid = find_other_holder(task, wait.object);
+	if (wait.reason == PERFX_WAIT_GIL && !wait.holder_tid && python)
+		state->holder_tid = find_holder(python, wait.object, read_other, task);
 	if (wait.fd >= 0) {
 		state->fd = wait.fd;
 		state->inode = wait.inode;

@@ -161,14 +161,11 @@ static __always_inline void read_call(struct call *call, struct task_struct *tas
 /* Identifies the file of a descriptor, also after the descriptor is closed and reused. */
 static __always_inline void find_file(struct perfx_wait *wait, struct task_struct *task, __s32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct inode *inode = NULL;
-	struct file *file = NULL;
+	const struct file *file = file_of(task, fd);
+	struct inode *inode;
 	__u64 anonymous;
 
-	/* NULL in a thread that ends: reads then give 0 */
-	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds) ||
-	    bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd) || !file)
+	if (!file)
 		return;
 	inode = BPF_CORE_READ(file, f_inode);
 	wait->inode = BPF_CORE_READ(inode, i_ino);
@@ -186,32 +183,33 @@ static __always_inline void find_file(struct perfx_wait *wait, struct task_struc
 
 /* The id of a thread in its own PID namespace, after thread_id in its state since 3.11. 0: unknown.
  */
-static __always_inline __u32 read_tid(const struct perfx_python_layout *python, __u64 state)
+static __always_inline __u32 read_tid(const struct perfx_python_layout *python, __u64 state,
+				      memory_reader *read, void *ctx)
 {
 	__u64 at = state + python->thread_id, pthread = 0;
 	__u32 tid = 0;
 
 	if (python->version >= 0x030b0000)
 		at += sizeof(__u64);
-	else if (!bpf_probe_read_user(&pthread, sizeof(pthread), (void *)at))
+	else if (!read(&pthread, sizeof(pthread), at, ctx))
 		at = pthread + PTHREAD_TID_OFFSET;
 	else
 		return 0;
-	bpf_probe_read_user(&tid, sizeof(tid), (void *)at);
+	read(&tid, sizeof(tid), at, ctx);
 	return tid;
 }
 
 /* The thread that holds a GIL; 0: none, or unknown. */
-static __always_inline __u32 find_holder(const struct perfx_python_layout *python, __u64 gil)
+static __always_inline __u32 find_holder(const struct perfx_python_layout *python, __u64 gil,
+					 memory_reader *read, void *ctx)
 {
 	__u64 state = 0;
 	__u32 locked = 0;
 
-	if (bpf_probe_read_user(&state, sizeof(state), (void *)(gil + python->gil_holder)) ||
-	    bpf_probe_read_user(&locked, sizeof(locked), (void *)(gil + python->gil_locked)) ||
-	    !state || !locked)
+	if (read(&state, sizeof(state), gil + python->gil_holder, ctx) ||
+	    read(&locked, sizeof(locked), gil + python->gil_locked, ctx) || !state || !locked)
 		return 0;
-	return read_tid(python, state);
+	return read_tid(python, state, read, ctx);
 }
 
 /* Number of subinterpreters to search for the GIL for which a thread waits. */
@@ -275,7 +273,7 @@ static __always_inline void find_lock(struct perfx_wait *wait, __u64 address, bo
 	wait->reason = PERFX_WAIT_GIL;
 	wait->object = gil;
 	if (current)
-		wait->holder_tid = find_holder(python, gil);
+		wait->holder_tid = find_holder(python, gil, read_current, NULL);
 }
 
 /* poll(NULL, 0, timeout), select(0, NULL, NULL, NULL, &timeout) */

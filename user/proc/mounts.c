@@ -2,9 +2,11 @@
 #include "proc/mounts.h"
 
 #include "base/text.h"
+#include "proc/process.h"
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Spaces and the like are written as \040. */
@@ -40,6 +42,24 @@ bool mount_read(const char **text, struct mount *mount)
 		return true;
 	}
 	return false;
+}
+
+const char *mounts_of(struct mounts_text *mounts, pid_t pid)
+{
+	if (mounts->text && mounts->pid == pid)
+		return mounts->text;
+	mounts_forget(mounts);
+	mounts->pid = pid;
+	if (proc_read_pid(pid, "mountinfo", &mounts->text, 0) < 0 &&
+	    proc_read("/proc/self/mountinfo", &mounts->text, 0) < 0)
+		mounts->text = NULL;
+	return mounts->text ?: "";
+}
+
+void mounts_forget(struct mounts_text *mounts)
+{
+	free(mounts->text);
+	mounts->text = NULL;
 }
 
 /* The part of a path below a folder; NULL: it is not in the folder. */

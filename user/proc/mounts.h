@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct mount {
 	unsigned dev_major, dev_minor;
@@ -24,6 +25,16 @@ static inline bool mount_is_of(const struct mount *mount, uint32_t device)
 /* Reads the mount of the line at *text, and moves *text to the next line. Lines that are none are
  * skipped. False: the text has ended. */
 bool mount_read(const char **text, struct mount *mount);
+
+/* The text of a process's mountinfo, of the last one that was asked for. All-zero: none. */
+struct mounts_text {
+	pid_t pid;
+	char *text;
+};
+
+/* If the process has ended, that of the own process; "": neither can be read. */
+const char *mounts_of(struct mounts_text *mounts, pid_t pid);
+void mounts_forget(struct mounts_text *mounts);
 
 /* Finds where a process sees a path of a file system: in the text of its mountinfo, the mount with
  * the longest root that contains the path. *below: the rest of the path, which follows

@@ -8,7 +8,6 @@
 #include "attach/tracer.h"
 #include "base/text.h"
 #include "proc/mounts.h"
-#include "proc/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,8 +26,7 @@ struct files {
 	/* by group: its record has been emitted, as one file or as several */
 	enum emitted_as { NOT_EMITTED = 0, ONE_FILE, SEVERAL_FILES } emitted[PERFX_MAX_FILE_GROUPS];
 	uint64_t next_ns;
-	pid_t mounts_of;
-	char *mounts; /* text of its mountinfo; NULL: not read */
+	struct mounts_text mounts;
 	struct pack_buffer buffer;
 };
 
@@ -57,19 +55,6 @@ static void add_path(struct text *path, const struct perfx_files_seen *seen)
 	}
 }
 
-static const char *mounts_of(struct files *files, pid_t pid)
-{
-	if (files->mounts && files->mounts_of == pid)
-		return files->mounts;
-	free(files->mounts);
-	files->mounts = NULL;
-	files->mounts_of = pid;
-	if (proc_read_pid(pid, "mountinfo", &files->mounts, 0) < 0 &&
-	    proc_read("/proc/self/mountinfo", &files->mounts, 0) < 0)
-		files->mounts = NULL;
-	return files->mounts ?: "";
-}
-
 static void add_peer(struct text *text, const struct perfx_peer *peer)
 {
 	char address[INET6_ADDRSTRLEN] = "?";
@@ -92,7 +77,7 @@ static void emit_group(struct files *files, uint32_t group, const struct perfx_f
 		add_peer(&name, &seen->peer);
 	} else if (seen) {
 		add_path(&inside, seen);
-		if (mount_find(mounts_of(files, (pid_t)seen->tgid), seen->device,
+		if (mount_find(mounts_of(&files->mounts, (pid_t)seen->tgid), seen->device,
 			       text_peek(&inside), &mount, &below)) {
 			if (strcmp(mount.point, "/") != 0)
 				text_add(&name, mount.point);
@@ -130,8 +115,7 @@ static void emit_new(struct files *files)
 		files->emitted[i] = now;
 		emit_group(files, i, seen);
 	}
-	free(files->mounts); /* what is mounted may change */
-	files->mounts = NULL;
+	mounts_forget(&files->mounts); /* what is mounted may change */
 }
 
 static int open_files(struct recording *recording)
@@ -167,7 +151,7 @@ static void close_files(struct recording *recording)
 {
 	if (!recording->files)
 		return;
-	free(recording->files->mounts);
+	mounts_forget(&recording->files->mounts);
 	free(recording->files);
 }
 

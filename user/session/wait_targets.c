@@ -38,9 +38,7 @@ struct wait_targets {
 	struct map64 ids; /* by process and object → list[] */
 	struct found_target *list;
 	size_t count, capacity;
-	/* mountinfo of the process that was asked last */
-	pid_t mounts_pid;
-	char *mounts;
+	struct mounts_text mounts;
 };
 
 struct wait_targets *wait_targets__new(void)
@@ -60,7 +58,7 @@ void wait_targets__free(struct wait_targets *targets)
 		free(found->text);
 	free(targets->list);
 	map64_clear(&targets->ids);
-	free(targets->mounts);
+	mounts_forget(&targets->mounts);
 	address_names__clear(&targets->names);
 	pipe_users__forget(&targets->pipe_users);
 	free(targets);
@@ -411,14 +409,7 @@ static char *file_text(const struct asked *asked, char *path)
 
 	if (!path)
 		return NULL;
-	if (targets->mounts_pid != asked->pid) {
-		free(targets->mounts);
-		targets->mounts = NULL;
-		targets->mounts_pid = asked->pid;
-		if (proc_read_pid(asked->pid, "mountinfo", &targets->mounts, 1u << 20) <= 0)
-			targets->mounts = NULL;
-	}
-	at = targets->mounts ? targets->mounts : "";
+	at = mounts_of(&targets->mounts, asked->pid);
 	while (mount_read(&at, &mount))
 		if (is_mounted_on(asked->state, path, &mount) && strlen(mount.point) >= longest) {
 			longest = strlen(mount.point);
