@@ -24,6 +24,7 @@
  * may run, P of W waits are charged to these programs; the rest is the traced processes' own demand
  * beyond the number of CPUs.
  */
+#include "stack.bpf.h"
 #include "thread.bpf.h"
 #include "wait.bpf.h"
 
@@ -71,6 +72,14 @@ struct {
 
 /* Start of the recording: waits that began earlier count from then. */
 volatile __u64 perfx_waiting_from_ns = 0;
+
+/* --timeline: SLICE records are wanted; and not any more, because they cost too much. */
+const volatile bool perfx_timeline = false;
+volatile bool perfx_timeline_stopped = false;
+/* Since then every switch is seen; 0: not yet. */
+volatile __u64 perfx_timeline_from_ns = 0;
+/* When the recording ended; 0: it has not. */
+volatile __u64 perfx_timeline_end_ns = 0;
 
 /* Other descriptors of the same file are the same object. */
 static __always_inline __u64 key_of(const struct perfx_wait *wait)
@@ -172,6 +181,94 @@ static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 si
 
 	if (until_ns > since_ns)
 		add_part(waiter, until_ns - since_ns, until_ns - waiter->began_ns);
+}
+
+static __always_inline bool records_timeline(void)
+{
+	return perfx_timeline && !perfx_timeline_stopped && is_wanted();
+}
+
+#define NR_FUTEX_WAKE	 454
+#define NR_FUTEX_REQUEUE 456
+
+/* Does this thread wake the other one, and not an interrupt that it has met? A thread that runs its
+ * own code wakes nobody, and a lock is released by few system calls. */
+static __always_inline bool is_waker(const struct perfx_slice *sleeper, struct task_struct *task)
+{
+	bool at_lock = sleeper->reason == PERFX_WAIT_FUTEX || sleeper->reason == PERFX_WAIT_GIL;
+	struct call call;
+
+	if (!task->pid || sleeper->reason == PERFX_WAIT_SLEEP)
+		return false;
+	if (task->flags & PF_KTHREAD)
+		return !at_lock;
+	read_call(&call, task);
+	if (at_lock)
+		return call.number == __NR_futex || call.number == NR_FUTEX_WAKE ||
+		       call.number == NR_FUTEX_REQUEUE || call.number == __NR_exit ||
+		       call.number == __NR_exit_group;
+	return call.number >= 0 && sleeper->reason != PERFX_WAIT_DISK &&
+	       sleeper->reason != PERFX_WAIT_PAGE_FAULT;
+}
+
+/* The slice is over: at its thread's next turn on a CPU, or for good. */
+static __always_inline void emit_slice(struct perfx_waiter *waiter, __u64 now, __u8 flags)
+{
+	struct perfx_slice *slice = &waiter->slice;
+	void *ring = ring_of(&perfx_memory, waiter->tid);
+
+	slice->hdr.size = slice->hdr.fixed = sizeof(*slice);
+	slice->hdr.kind = PERFX_KIND_SLICE;
+	slice->time_ns = now;
+	slice->process = waiter->wait.process;
+	slice->tid = waiter->tid;
+	slice->flags |= flags;
+	slice->on_ns = slice->on_ns ?: slice->left_ns;
+	slice->woken_ns = slice->woken_ns ?: now;
+	if (!ring || bpf_ringbuf_output(ring, slice, sizeof(*slice), BPF_RB_NO_WAKEUP))
+		counter_add(PERFX_COUNTER_SLICE_DROPS, 1);
+}
+
+/* The thread gets this CPU. */
+static __always_inline void slice_begin(struct perfx_waiter *waiter, __u64 now)
+{
+	struct perfx_slice *slice = &waiter->slice;
+
+	if (slice->left_ns && records_timeline())
+		emit_slice(waiter, now, 0);
+	slice->on_ns = now;
+	slice->left_ns = 0;
+	slice->cpu = bpf_get_smp_processor_id();
+}
+
+/* It leaves the CPU, for the reason in waiter->wait. */
+static __always_inline void slice_leaves(struct perfx_waiter *waiter, __u64 now)
+{
+	const struct perfx_wait *wait = &waiter->wait;
+	struct perfx_slice *slice = &waiter->slice;
+
+	slice->left_ns = now;
+	slice->woken_ns = wait->reason == PERFX_WAIT_RUNNABLE ? now : 0;
+	slice->reason = wait->reason;
+	slice->syscall = wait->syscall;
+	slice->object = wait->object;
+	slice->waker_process = slice->waker_tid = 0;
+	slice->flags = 0;
+	__builtin_memset(slice->waker_comm, 0, sizeof(slice->waker_comm));
+}
+
+static __always_inline void note_waker(struct perfx_slice *slice, struct task_struct *waker)
+{
+	struct perfx_traced_process *traced = traced_of(waker);
+
+	slice->flags = 0;
+	if (!is_waker(slice, waker)) {
+		slice->flags = PERFX_SLICE_INTERRUPT;
+		return;
+	}
+	slice->waker_tid = waker->pid;
+	slice->waker_process = traced ? traced->process : 0;
+	bpf_get_current_comm(slice->waker_comm, sizeof(slice->waker_comm));
 }
 
 static __always_inline struct turns *turns_of(__u32 cpu)
@@ -402,8 +499,10 @@ static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
 	for (__u32 i = 0; i < PERFX_WAIT_TRIES; i++) {
 		struct perfx_waiter *waiter = waiter_at(tid, i);
 
-		if (waiter && !waiter->tid && !__sync_val_compare_and_swap(&waiter->tid, 0, tid))
+		if (waiter && !waiter->tid && !__sync_val_compare_and_swap(&waiter->tid, 0, tid)) {
+			__builtin_memset(&waiter->slice, 0, sizeof(waiter->slice));
 			return waiter;
+		}
 	}
 	counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	return NULL;
@@ -419,13 +518,17 @@ static __always_inline __u64 wait_end(struct perfx_waiter *waiter)
 	return since_ns;
 }
 
-static __always_inline void waiter_free(__u32 tid)
+static __always_inline void waiter_free(__u32 tid, __u64 now)
 {
 	struct perfx_waiter *waiter = waiter_find(tid);
 
 	if (!waiter)
 		return;
 	wait_end(waiter);
+	if (records_timeline() && waiter->slice.on_ns && !waiter->slice.left_ns) {
+		slice_leaves(waiter, now);
+		emit_slice(waiter, now, PERFX_SLICE_EXITS);
+	}
 	waiter->tid = 0;
 }
 
@@ -479,6 +582,13 @@ static __always_inline void leaves_cpu(struct task_struct *task,
 		return;
 	if (task->__state && !preempted)
 		find_reason(&waiter->wait, task, true);
+	if (perfx_timeline) {
+		/* its first switch */
+		if (!waiter->slice.on_ns && perfx_timeline_from_ns < now)
+			waiter->slice.on_ns = perfx_timeline_from_ns;
+		waiter->slice.cpu = bpf_get_smp_processor_id();
+		slice_leaves(waiter, now);
+	}
 	wait_start(waiter, now);
 }
 
@@ -489,6 +599,8 @@ __noinline __u64 wait_over(__u32 tid, __u64 cpus, __u64 now)
 	struct perfx_waiter *waiter = waiter_find(tid);
 	__u64 since_ns = waiter ? wait_end(waiter) : 0;
 
+	if (waiter && perfx_timeline)
+		slice_begin(waiter, now);
 	if (!turns || !since_ns)
 		return 0;
 	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
@@ -539,11 +651,15 @@ int BPF_PROG(perfx_on_waking, struct task_struct *task)
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct perfx_waiter *waiter;
 
-	if (!perfx_tracing || current->tgid != task->tgid || !traced_by(task))
+	if (!perfx_tracing || (current->tgid != task->tgid && !perfx_timeline) || !traced_by(task))
 		return 0;
 	waiter = waiter_find(task->pid);
-	if (waiter && waiter->wait.reason == PERFX_WAIT_FUTEX)
+	if (!waiter)
+		return 0;
+	if (waiter->wait.reason == PERFX_WAIT_FUTEX && current->tgid == task->tgid)
 		waiter->waker_tid = current->pid;
+	if (perfx_timeline && waiter->slice.left_ns && !waiter->slice.woken_ns)
+		note_waker(&waiter->slice, current);
 	return 0;
 }
 
@@ -564,6 +680,7 @@ int BPF_PROG(perfx_on_wakeup, struct task_struct *task)
 		return 0;
 	now = bpf_ktime_get_ns();
 	add_wait(waiter, since_ns, now);
+	waiter->slice.woken_ns = now;
 	waiter->waker_tid = 0;
 	waiter->wait.reason = PERFX_WAIT_RUNNABLE;
 	waiter->wait.syscall = 0;
@@ -582,8 +699,13 @@ int BPF_PROG(perfx_on_wakeup_new, struct task_struct *task)
 	__u64 now = bpf_ktime_get_ns();
 	struct perfx_waiter *waiter = traced ? wait_prepare(task, traced, now) : NULL;
 
-	if (waiter)
-		wait_start(waiter, now);
+	if (!waiter)
+		return 0;
+	if (perfx_timeline) {
+		slice_leaves(waiter, now);
+		note_waker(&waiter->slice, bpf_get_current_task_btf());
+	}
+	wait_start(waiter, now);
 	return 0;
 }
 
@@ -593,7 +715,7 @@ SEC("?tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_exit_waiting, struct task_struct *task)
 {
 	if (perfx_tracing)
-		waiter_free(task->pid);
+		waiter_free(task->pid, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -602,7 +724,7 @@ SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_waiting, struct task_struct *task, pid_t old_pid)
 {
 	if (perfx_tracing && old_pid != task->pid)
-		waiter_free(old_pid);
+		waiter_free(old_pid, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -628,9 +750,48 @@ int perfx_at_begin(struct bpf_iter__task *ctx)
 		return 0;
 	if (task->__state)
 		find_reason(&waiter->wait, task, false);
+	slice_leaves(waiter, perfx_waiting_from_ns);
 	wait_start(waiter, perfx_waiting_from_ns);
 	/* the thread has got a CPU meanwhile */
 	if (is_on_cpu(task))
 		wait_end(waiter);
+	return 0;
+}
+
+struct thread_info___cpu {
+	__u32 cpu;
+} __attribute__((preserve_access_index));
+struct task_struct___cpu {
+	struct thread_info___cpu thread_info;
+} __attribute__((preserve_access_index));
+
+/* End of the recording, when the other programs are detached: emits the slices that go on. */
+SEC("?iter/task")
+int perfx_at_end_of_timeline(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct perfx_traced_process *traced = task ? traced_by(task) : NULL;
+	const struct task_struct___cpu *placed = (const void *)task;
+	__u64 now = perfx_timeline_end_ns ?: bpf_ktime_get_ns();
+	struct perfx_waiter *waiter;
+
+	if (!traced || !records_timeline())
+		return 0;
+	waiter = waiter_find(task->pid) ?: wait_prepare(task, traced, now);
+	if (!waiter)
+		return 0;
+	/* without a switch so far, it has run all the time */
+	if (!waiter->slice.left_ns && !waiter->slice.on_ns) {
+		waiter->slice.on_ns = perfx_timeline_from_ns;
+		if (bpf_core_field_exists(placed->thread_info.cpu))
+			waiter->slice.cpu = BPF_CORE_READ(placed, thread_info.cpu);
+	}
+	/* a switch may have been seen a little later */
+	now = now > waiter->slice.on_ns ? now : waiter->slice.on_ns;
+	if (!waiter->slice.left_ns)
+		slice_leaves(waiter, now);
+	now = now > waiter->slice.left_ns ? now : waiter->slice.left_ns;
+	now = now > waiter->slice.woken_ns ? now : waiter->slice.woken_ns;
+	emit_slice(waiter, now, PERFX_SLICE_UNFINISHED);
 	return 0;
 }

@@ -529,9 +529,6 @@ struct perfx_pending_key {
  */
 #define PERFX_WAIT_TRIES 8
 
-/* The kernel's TASK_COMM_LEN. */
-#define PERFX_COMM_BYTES 16
-
 /* A wait: its thread, reason and object. */
 struct perfx_wait {
 	__u64 object; /* as in struct perfx_blocked */
@@ -563,6 +560,9 @@ struct perfx_waiter {
 	__u32 waker_tid; /* FUTEX: a thread of its process that wakes it; 0: unknown */
 	struct perfx_wait wait;
 	__u64 off_cpu_ns; /* when it left the CPU */
+	/* With --timeline: what it has done since it last got a CPU. `left_ns` and `woken_ns` are 0
+	 * until that has happened. */
+	struct perfx_slice slice;
 	/* Start of this wait, which may directly follow another. By a clock that stops during
 	 * pauses (--wait), plus 1. */
 	__u64 began_ns;

@@ -53,6 +53,7 @@
 	X(FREE,              free,               3,  48,  48, 0, MEMORY)         \
 	X(STACK,             stack,              4,  24,  24, 0, FACT)           \
 	X(SAMPLE,            sample,             6,  56,  56, 0, EVENT)          \
+	X(SLICE,             slice,             81,  88,  88, 0, EVENT)          \
 	X(THREAD_STATE,      thread_state,      84, 104, 104, 1, EVENT)          \
 	/* made by the agent in a process (--gpu 1) */                           \
 	X(GPU_ACTIVITY,      gpu_activity,      64, 104, 104, 0, EVENT)          \
@@ -912,7 +913,8 @@ struct perfx_hits {
 	X(GPU_RECORDS, "gpu_records", TRACER, "records of the GPU dropped, buffers full")     \
 	X(GPU_KEYS, "gpu_keys", KERNEL, "launches and copies without name or size, map full") \
 	X(PROCESSES_MISSED, "processes_missed", TRACER,                                       \
-		"processes that ended before their program was probed (-a)")
+		"processes that ended before their program was probed (-a)")                  \
+	X(SLICE_DROPS, "slice_drops", KERNEL, "slices of --timeline dropped, ring full")
 /* clang-format on */
 
 enum perfx_loss_kind {

@@ -191,6 +191,45 @@ struct perfx_wait_object {
 	IS_WITHIN(kind, PERFX_OBJECT_OTHER, PERFX_OBJECT_KINDS - 1)
 
 /*
+ * --timeline: a thread ran on a CPU from on_ns to left_ns, waited for an event until woken_ns, and
+ * for a CPU until time_ns. Every thread has one after the other, so a lost record leaves a gap.
+ */
+#define PERFX_SLICE_INTERRUPT  0x1 /* no thread woke it: a timer, a device, the network did */
+#define PERFX_SLICE_EXITS      0x2 /* the thread ends at left_ns */
+#define PERFX_SLICE_UNFINISHED 0x4 /* the recording ends at time_ns, in one of the three */
+
+#define PERFX_COMM_BYTES 16 /* the kernel's TASK_COMM_LEN */
+
+struct perfx_slice {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 on_ns; /* left_ns: it is unknown how long it ran */
+	__u64 left_ns;
+	__u64 woken_ns; /* left_ns: it did not wait for an event: `reason` is RUNNABLE */
+	__u64 object;	/* as in struct perfx_blocked; RUNNABLE: 0 */
+	__u32 process, tid;
+	/* The thread that woke it, by the system call that it was in. */
+	__u32 waker_process; /* 0: not traced */
+	__u32 waker_tid;     /* 0: unknown */
+	__u16 cpu;	     /* on which it ran */
+	__u16 syscall;	     /* SYSCALL: its number */
+	__u8 reason;	     /* enum perfx_wait_reason */
+	__u8 flags;	     /* PERFX_SLICE_ */
+	__u8 pad[2];
+	char waker_comm[PERFX_COMM_BYTES];
+};
+#define PERFX_FIELDS_slice                                                                 \
+	IS_TIME(time_ns)                                                                   \
+	IS_TIME(on_ns)                                                                     \
+	IS_TIME(left_ns)                                                                   \
+	IS_TIME(woken_ns)                                                                  \
+	IS_ID(process, PROCESS)                                                            \
+	IS_ID(waker_process, PROCESS)                                                      \
+	IS_TRUE(record->on_ns <= record->left_ns && record->left_ns <= record->woken_ns && \
+		record->woken_ns <= record->time_ns)                                       \
+	IS_WITHIN(reason, PERFX_WAIT_READ, PERFX_WAIT_REASONS - 1)
+
+/*
  * A dump: what a thread did at one moment, from the iterator over tasks. Threads on a CPU have no
  * stack here: their samples of that moment show where they were. strings: name of the thread
  */

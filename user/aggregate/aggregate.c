@@ -10,11 +10,11 @@
 
 /* In the order in which they fill the profile. */
 static const struct part *const parts[] = {
-	&part_capture,	  &part_spans,	&part_object_costs, &part_process,	 &part_periods,
-	&part_steps,	  &part_energy, &part_stacks,	    &part_calls,	 &part_costs,
-	&part_reductions, &part_memory, &part_samples,	    &part_thread_states, &part_ends,
-	&part_lines,	  &part_values, &part_files,	    &part_gpu,		 &part_untraced,
-	&part_overhead,
+	&part_capture,	  &part_spans,	  &part_object_costs, &part_process, &part_periods,
+	&part_steps,	  &part_energy,	  &part_stacks,	      &part_calls,   &part_costs,
+	&part_reductions, &part_memory,	  &part_samples,      &part_slices,  &part_thread_states,
+	&part_ends,	  &part_lines,	  &part_values,	      &part_files,   &part_gpu,
+	&part_untraced,	  &part_overhead,
 };
 #define PARTS_COUNT (sizeof(parts) / sizeof(parts[0]))
 

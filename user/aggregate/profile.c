@@ -36,6 +36,8 @@ void profile_clear(struct profile *profile)
 	free(profile->processes);
 	profile_stacks_clear(profile);
 	free(profile->recording_windows);
+	free(profile->last_slices);
+	free(profile->slice_spans);
 	*profile = (struct profile){0};
 }
 
@@ -128,6 +130,9 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 		break;
 	case PERFX_LOSS_PROCESSES_MISSED:
 		of = add_capped(profile->processes_count, count);
+		break;
+	case PERFX_LOSS_SLICE_DROPS:
+		of = add_capped(profile->slices_count, count);
 		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:

@@ -562,6 +562,9 @@ struct profile_time_slice {
 	uint64_t step_from_ns, step_to_ns;
 };
 
+#define PROFILE_SLICES_MAX	8192
+#define PROFILE_SLICE_SPANS_MAX 8192
+
 struct profile {
 	const char *host_name, *kernel, *boot_id, *command, *tool_version;
 	uint32_t cpus_count, memory_mib, ring_bytes; /* of all hosts */
@@ -590,7 +593,13 @@ struct profile {
 	uint64_t memory_records_count; /* allocations and frees that came as records */
 	uint64_t value_samples_count;
 	uint64_t gpu_activities_count; /* that came as records */
-	uint64_t gpu_calls_count;      /* launches and copies, counted at their calls */
+	uint64_t slices_count;	       /* --timeline */
+	/* The last ones, in the order in which they ended, and the last calls; at most as many as
+	 * above. */
+	struct perfx_slice *last_slices;
+	struct perfx_span *slice_spans;
+	size_t last_slices_count, slice_spans_count;
+	uint64_t gpu_calls_count; /* launches and copies, counted at their calls */
 	struct profile_host_energy energy;
 
 	const struct profile_function *functions; /* by id: use profile_function() */

@@ -144,6 +144,7 @@ static int add_span(struct aggregate *a, const struct perfx_span *span)
 	if (err)
 		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
+	slices_span(a->slices, span);
 	err = untraced_span(a, span);
 	if (!err && unlikely(a->gpu->follows || row->gpu_class))
 		err = gpu_span(a, row, span);

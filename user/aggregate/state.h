@@ -11,7 +11,8 @@
  *	memory, costs, periods, gpu    blocks; what calls compute; which calls repeat; devices
  *	reductions                     which calls were not seen
  *	samples, steps_fill, untraced  what threads wait for; a process's steps; untraced time
- *	dump, files                    what each thread does at one moment; calls on files
+ *	dump, files, slices            what each thread does at one moment; calls on files; context
+ *	                               switches
  *	ends                           how processes ended
  *	spans                          gives each call to the parts above
  *	lines, overhead                at the end alone
@@ -57,8 +58,8 @@ struct part {
 
 extern const struct part part_capture, part_spans, part_object_costs, part_process, part_periods,
 	part_steps, part_energy, part_stacks, part_calls, part_costs, part_reductions, part_memory,
-	part_samples, part_thread_states, part_ends, part_files, part_lines, part_values, part_gpu,
-	part_untraced, part_overhead;
+	part_samples, part_slices, part_thread_states, part_ends, part_files, part_lines,
+	part_values, part_gpu, part_untraced, part_overhead;
 
 struct aggregate {
 	part_add *add[PART_KINDS];
@@ -75,6 +76,7 @@ struct aggregate {
 	struct stacks *stacks;
 	struct processes *processes;
 	struct samples *samples;
+	struct slices *slices;
 	struct thread_states *thread_states;
 	struct ends *ends;
 	struct files *files;
@@ -207,6 +209,20 @@ void energy_fill_device(const struct aggregate *aggregate, struct profile_gpu_de
 int periods_span(struct aggregate *aggregate, const struct perfx_span *span);
 /* The budget has reduced a probe of the process. */
 void periods_reduced(struct periods *periods, uint32_t process);
+
+/* slices.c: what threads did between two context switches (--timeline), and the calls beside it.
+ * The last ones are kept, by count: [count % SLICES_MAX] is the oldest. */
+struct slices {
+	uint64_t count, spans_count;
+	struct perfx_slice *last;      /* PROFILE_SLICES_MAX; NULL: there was none */
+	struct perfx_span *last_spans; /* PROFILE_SLICE_SPANS_MAX, likewise */
+};
+
+static inline void slices_span(struct slices *slices, const struct perfx_span *span)
+{
+	if (__builtin_expect(slices->last_spans != NULL, 0))
+		slices->last_spans[slices->spans_count++ % PROFILE_SLICE_SPANS_MAX] = *span;
+}
 
 /* untraced.c */
 /* A call of a known process: its thread was in traced code. 0 or -ENOMEM. */

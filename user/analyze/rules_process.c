@@ -279,6 +279,7 @@ static const struct {
 	[PERFX_LOSS_GPU_RECORDS] = {LOSS_GPU_RECORDS},
 	[PERFX_LOSS_GPU_KEYS] = {LOSS_GPU_KEYS},
 	[PERFX_LOSS_PROCESSES_MISSED] = {LOSS_PROCESSES_MISSED},
+	[PERFX_LOSS_SLICE_DROPS] = {LOSS_SLICE_DROPS},
 };
 
 static void losses(struct rules_ctx *ctx)

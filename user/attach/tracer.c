@@ -2,6 +2,7 @@
 /* A tracer's tables, its start and stop, and what it has counted. */
 #include "attach/tracer_internal.h"
 
+#include "base/clock.h"
 #include "decode/decode.h"
 #include "decode/names.h"
 
@@ -386,6 +387,7 @@ bool tracer__stop(struct tracer *tracer, uint32_t kept_from)
 
 	__atomic_store_n(&tracer->skel->bss->perfx_ending, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
+	tracer->skel->bss->perfx_timeline_end_ns = clock_monotonic_ns();
 	/* before the links go: ends the calls that threads have left without passing an exit */
 	if (at_end)
 		link_iterate(bpf_link__fd(at_end));

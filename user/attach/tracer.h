@@ -41,6 +41,7 @@ struct tracer_options {
 	bool only_dump;	     /* instead of samples of those that wait */
 	enum perfx_stacks stacks;
 	bool waiting;			 /* and for time off the CPU */
+	bool timeline;			 /* with a record of each wait */
 	const struct counters *counters; /* of calls marked F_PERF; NULL: none */
 	/* enum plan_kind: what will be attached, as far as is known by now; borrowed. NULL: nothing
 	 * is known. */

@@ -198,7 +198,7 @@ static int open_object(struct tracer *tracer, const struct tracer_options *optio
 	open_stacks(skel, options);
 	open_annotations(tracer);
 	open_files(tracer, options->files);
-	waiting_open(skel, options->waiting && !tracer->lacks[TRACER_WAITING],
+	waiting_open(skel, options->waiting && !tracer->lacks[TRACER_WAITING], options->timeline,
 		     (unsigned)tracer->cpus_count);
 	open_perf_events(skel, options->counters, tracer->contexts_max);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);

@@ -38,7 +38,7 @@ struct waiting {
 static const size_t waiters_bytes = PERFX_MAX_WAITERS * sizeof(struct perfx_waiter);
 static const size_t sums_bytes = SUMS_COUNT * sizeof(struct perfx_wait_sum);
 
-void waiting_open(struct perfx_bpf *skel, bool wanted, unsigned cpus_count)
+void waiting_open(struct perfx_bpf *skel, bool wanted, bool timeline, unsigned cpus_count)
 {
 	struct bpf_program *const programs[] = {
 		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
@@ -51,8 +51,11 @@ void waiting_open(struct perfx_bpf *skel, bool wanted, unsigned cpus_count)
 		bpf_program__set_autoload(programs[i], wanted);
 		bpf_program__set_autoattach(programs[i], false);
 	}
+	bpf_program__set_autoload(skel->progs.perfx_at_end_of_timeline, wanted && timeline);
+	bpf_program__set_autoattach(skel->progs.perfx_at_end_of_timeline, false);
 	if (!wanted)
 		return;
+	skel->rodata->perfx_timeline = timeline;
 	bpf_map__set_max_entries(skel->maps.perfx_waiters, PERFX_MAX_WAITERS);
 	bpf_map__set_max_entries(skel->maps.perfx_wait_sums, SUMS_COUNT);
 	bpf_map__set_max_entries(skel->maps.perfx_turns, cpus_count);
@@ -90,6 +93,16 @@ void waiting__free(struct waiting *waiting)
 	free(waiting);
 }
 
+/* Runs an iterator's program for all threads once. 0 or -errno. */
+static int visit_threads(struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
+	int err = link ? link_iterate(bpf_link__fd(link)) : -errno;
+
+	bpf_link__destroy(link);
+	return err;
+}
+
 int waiting__start(struct waiting *waiting, uint64_t from_ns)
 {
 	struct perfx_bpf *skel = waiting->skel;
@@ -99,8 +112,6 @@ int waiting__start(struct waiting *waiting, uint64_t from_ns)
 		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
 		skel->progs.perfx_on_wakeup_new,   skel->progs.perfx_on_waking,
 	};
-	struct bpf_link *at_begin;
-	int err;
 
 	skel->bss->perfx_waiting_from_ns = from_ns;
 	for (size_t i = 0; i < WAITING_PROGRAMS; i++) {
@@ -108,21 +119,33 @@ int waiting__start(struct waiting *waiting, uint64_t from_ns)
 		if (!waiting->links[i])
 			return -errno;
 	}
-	if (!from_ns)
-		return 0;
-	/* visits all threads once */
-	at_begin = bpf_program__attach_iter(skel->progs.perfx_at_begin, NULL);
-	err = at_begin ? link_iterate(bpf_link__fd(at_begin)) : -errno;
-	bpf_link__destroy(at_begin);
-	return err;
+	skel->bss->perfx_timeline_from_ns = clock_monotonic_ns();
+	return from_ns ? visit_threads(skel->progs.perfx_at_begin) : 0;
+}
+
+bool waiting__has_timeline(const struct waiting *waiting)
+{
+	return waiting->skel->rodata->perfx_timeline && !waiting->skel->bss->perfx_timeline_stopped;
+}
+
+void waiting__stop_timeline(struct waiting *waiting)
+{
+	if (!waiting__has_timeline(waiting))
+		return;
+	visit_threads(waiting->skel->progs.perfx_at_end_of_timeline);
+	waiting->skel->bss->perfx_timeline_stopped = true;
 }
 
 void waiting__stop(struct waiting *waiting)
 {
+	bool was_on = waiting->links[0];
+
 	for (size_t i = 0; i < WAITING_PROGRAMS; i++) {
 		bpf_link__destroy(waiting->links[i]);
 		waiting->links[i] = NULL;
 	}
+	if (was_on)
+		waiting__stop_timeline(waiting);
 }
 
 void waiting__give_up(struct waiting *waiting)

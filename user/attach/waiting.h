@@ -16,8 +16,8 @@ struct perfx_bpf;
 struct waiting;
 
 /* Before the programs are loaded: whether those of waiting are, and whether their maps have room.
- * cpus_count: that the machine may have. */
-void waiting_open(struct perfx_bpf *skel, bool wanted, unsigned cpus_count);
+ * timeline: they write SLICE records. cpus_count: that the machine may have. */
+void waiting_open(struct perfx_bpf *skel, bool wanted, bool timeline, unsigned cpus_count);
 
 /* The skeleton is borrowed. NULL with errno. */
 struct waiting *waiting__new(struct perfx_bpf *skel);
@@ -26,7 +26,11 @@ void waiting__free(struct waiting *waiting);
 /* Threads that wait already are counted from a time on; from_ns 0: they are not, as the tracer
  * holds the program that it has started. 0 or -errno. */
 int waiting__start(struct waiting *waiting, uint64_t from_ns);
+/* Emits the slices that go on. */
 void waiting__stop(struct waiting *waiting);
+/* No SLICE records from now on: the slices that go on are emitted first. */
+void waiting__stop_timeline(struct waiting *waiting);
+bool waiting__has_timeline(const struct waiting *waiting);
 /* Stops for good before the recording does: waits that are open now are not followed. */
 void waiting__give_up(struct waiting *waiting);
 

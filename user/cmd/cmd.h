@@ -115,6 +115,7 @@ struct options {
 	struct cost_model *cost_model; /* owned; NULL with FLOPS_OFF */
 	bool site_entry_only;
 	bool off_cpu;
+	bool timeline;
 	bool files;
 	bool compensate;
 	bool no_children;

@@ -74,6 +74,8 @@ const struct option_row option_rows[] = {
 	 .parse = set_memory, INTO(memory), .min = MEMORY_OFF, OPTION_TEXTS_memory},
 	{"off-cpu", 0, false, SECTION_WHAT, RECORDING, .arg = "off|on", .parse = set_switch,
 	 INTO(off_cpu), OPTION_TEXTS_off_cpu},
+	{"timeline", 0, false, SECTION_WHAT, FILING, .parse = set_flag, INTO(timeline),
+	 OPTION_TEXTS_timeline},
 	{"files", 0, false, SECTION_WHAT, RECORDING, .arg = "off|on", .parse = set_switch,
 	 INTO(files), OPTION_TEXTS_files},
 	{"metric", 0, .only = true, SECTION_WHAT, MEASURING,

@@ -106,6 +106,7 @@ int export_write(FILE *out, const struct export_format *format, enum export_of o
 		.has_values = profile->value_samples_count,
 		.has_samples = export_any_samples(profile),
 		.has_gpu = profile->gpu_activities_count,
+		.has_slices = profile->slices_count,
 	};
 
 	return format->write(&export);

@@ -35,8 +35,9 @@ struct export
 	int (*read)(void *capture, int (*on_event)(void *ctx, const struct event *event),
 		    void *ctx);
 	void *capture;
-	/* The programs' values, samples of threads, GPUs: without them no pass is needed. */
-	bool has_values, has_samples, has_gpu;
+	/* The programs' values, samples of threads, GPUs, context switches: without them no pass
+	 * is needed. */
+	bool has_values, has_samples, has_gpu, has_slices;
 };
 
 struct export_format {

@@ -10,6 +10,7 @@
  */
 #include "analyze/location.h"
 #include "analyze/memory_sum.h"
+#include "analyze/slices.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/hash.h"
@@ -32,7 +33,7 @@ enum { CLOCKS_CLOCK = 1, CLOCKS_PRIMARY = 2 };
 enum { CLOCK_ID = 1, CLOCK_TIMESTAMP = 2 };
 enum { INTERNED_CATEGORIES = 1, INTERNED_NAMES = 2, INTERNED_ARGUMENTS = 3, INTERNED_TEXTS = 29 };
 enum { NAME_IID = 1, NAME_NAME = 2 };
-enum { ARGUMENT_NAME = 1, ARGUMENT_TEXT = 17 };
+enum { ARGUMENT_NAME = 1, ARGUMENT_STRING = 6, ARGUMENT_PLAIN_NAME = 10, ARGUMENT_TEXT = 17 };
 enum { EVENT_CATEGORY = 3, EVENT_ARGUMENT = 4, EVENT_TYPE = 9, EVENT_NAME = 10 };
 enum { EVENT_TRACK = 11, EVENT_CATEGORY_NAME = 22, EVENT_NAME_NAME = 23, EVENT_COUNTER = 30 };
 enum { EVENT_DOUBLE = 44, EVENT_FLOW = 47 };
@@ -225,6 +226,8 @@ struct perfetto {
 	struct gpu_tracks gpu;
 	struct nesting *streams;	    /* a track of gpu is a thread of it */
 	struct perfx_gpu_activity activity; /* that goes out now */
+	struct wait_names waits;
+	struct map64 states; /* process << 32 | tid → what the thread did, a track in its own */
 	struct text out, packet, message, inner;
 };
 
@@ -777,6 +780,104 @@ static int on_gpu(void *ctx, const struct event *event)
 	return event->kind == PERFX_KIND_GPU_ACTIVITY ? put_activity(ctx, &event->gpu_activity) : 0;
 }
 
+/* --timeline: what a thread did, on a track below its calls: slices of running, waiting and
+ * readiness, with an arrow from the thread that woke it. */
+
+static int put_state_track(struct perfetto *p, uint32_t process, uint32_t tid, uint64_t *track)
+{
+	const struct perfx_span of_thread = {.process = process, .tid = tid};
+	uint32_t uuid = map64_get(&p->states, MAP64_PAIR(process, tid));
+	struct nesting_thread *thread;
+	int err;
+
+	*track = uuid;
+	if (uuid != MAP64_NONE)
+		return 0;
+	thread = nesting__thread(p->nesting, &of_thread);
+	err = thread ? track_of(p, thread, 0) : -ENOMEM;
+	*track = ++p->uuids_count;
+	err = err ?: map64_put(&p->states, MAP64_PAIR(process, tid), (uint32_t)*track);
+	if (err)
+		return err;
+	wire_integer(&p->message, TRACK_UUID, *track);
+	wire_string(&p->message, TRACK_NAME, "State");
+	wire_integer(&p->message, TRACK_PARENT, thread->data[0]);
+	wire_message(&p->packet, PACKET_TRACK, &p->message);
+	return put_packet(p);
+}
+
+static void add_plain_argument(struct perfetto *p, const char *name, const char *value)
+{
+	add_name(&p->inner, ARGUMENT_STRING, value);
+	wire_string(&p->inner, ARGUMENT_PLAIN_NAME, name);
+	wire_message(&p->message, EVENT_ARGUMENT, &p->inner);
+}
+
+/* An empty one is left out. */
+static int put_state(struct perfetto *p, uint64_t track, uint64_t from_ns, uint64_t to_ns,
+		     const char *name, uint64_t flow)
+{
+	int err = from_ns < to_ns
+			  ? put_named_event(p, from_ns, track, TYPE_BEGIN, "state", name, flow)
+			  : 0;
+
+	return err || from_ns >= to_ns ? err
+				       : put_named_event(p, to_ns, track, TYPE_END, NULL, NULL, 0);
+}
+
+static uint64_t flow_of_slice(const struct perfx_slice *slice)
+{
+	const uint64_t words[] = {slice->tid, slice->woken_ns};
+
+	return fnv1a(words, sizeof(words));
+}
+
+/* The beginning of the arrow: an instant of the waker. 0: none. */
+static int put_waker(struct perfetto *p, const struct perfx_slice *slice, uint64_t *flow)
+{
+	uint64_t track;
+	char name[32];
+	int err;
+
+	*flow = 0;
+	if (!slice->waker_process || !slice->waker_tid ||
+	    map64_get(&p->processes, slice->waker_process) == MAP64_NONE)
+		return 0;
+	*flow = flow_of_slice(slice);
+	err = put_state_track(p, slice->waker_process, slice->waker_tid, &track);
+	snprintf(name, sizeof(name), "wakes %u", slice->tid);
+	return err
+		       ?: put_named_event(p, slice->woken_ns, track, TYPE_INSTANT, "state", name,
+					  *flow);
+}
+
+static int on_slice(void *ctx, const struct event *event)
+{
+	const struct perfx_slice *slice = &event->slice;
+	struct text waits = {0}, waker = {0};
+	struct perfetto *p = ctx;
+	uint64_t track, flow;
+	char running[32];
+	int err;
+
+	if (event->kind != PERFX_KIND_SLICE ||
+	    map64_get(&p->processes, slice->process) == MAP64_NONE)
+		return 0;
+	err = put_state_track(p, slice->process, slice->tid, &track);
+	snprintf(running, sizeof(running), "CPU %u", slice->cpu);
+	err = err ?: put_state(p, track, slice->on_ns, slice->left_ns, running, 0);
+	slice_wait_words(&waits, &p->waits, slice);
+	err = err ?: put_state(p, track, slice->left_ns, slice->woken_ns, text_peek(&waits), 0);
+	err = err ?: put_waker(p, slice, &flow);
+	slice_waker_words(&waker, p->export->profile, slice);
+	if (!err && waker.length && slice->woken_ns < slice->time_ns)
+		add_plain_argument(p, "woken by", text_peek(&waker));
+	err = err ?: put_state(p, track, slice->woken_ns, slice->time_ns, "runnable", flow);
+	text_finish(&waits, &p->packet.failed);
+	text_finish(&waker, &p->packet.failed);
+	return err;
+}
+
 static int put_all(struct perfetto *p)
 {
 	const struct export *export = p->export;
@@ -812,6 +913,9 @@ static int put_all(struct perfetto *p)
 		err = err ?: nesting__flush(p->streams);
 		nesting__free(p->streams);
 	}
+	if (!err && export->has_slices)
+		err = wait_names_make(&p->waits, profile)
+			      ?: export->read(export->capture, on_slice, p);
 	if (!err && export->has_values)
 		err = value_tracks_make(&p->values, export->profile)
 			      ?: export->read(export->capture, on_value, p);
@@ -838,6 +942,8 @@ int export_perfetto(const struct export *export)
 	free(p.called);
 	map64_clear(&p.contexts);
 	map64_clear(&p.processes);
+	map64_clear(&p.states);
+	wait_names_clear(&p.waits);
 	value_tracks_clear(&p.values);
 	perfetto_stacks_clear(&p.stacks);
 	gpu_tracks_clear(&p.gpu);

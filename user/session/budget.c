@@ -175,6 +175,27 @@ static void reduce_memory(struct budget *budget, enum perfx_domain domain, doubl
 		       budget->everything);
 }
 
+/* A record of each switch costs about as much as its sums. */
+static void reduce_switches(struct budget *budget)
+{
+	struct recording *recording = budget->recording;
+	double *spent_ns = &budget->background_spent_ns[TRACER_SWITCHES];
+
+	if (waits__stop_timeline(recording->waits)) {
+		*spent_ns /= 2;
+		skipped_add(&recording->skipped, "the rest of the timeline",
+			    "it cost more than --max-overhead allows");
+		msg_reduced("the timeline", "not recorded any more",
+			    "a higher --max-overhead keeps it");
+		return;
+	}
+	*spent_ns = 0;
+	waits__give_up(recording->waits, clock_monotonic_ns());
+	skipped_waits(&recording->skipped, "removed during the recording: it cost more than "
+					   "--max-overhead allows");
+	msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
+}
+
 static void reduce(struct budget *budget, const struct expense *expense, double allowed_ns)
 {
 	struct recording *recording = budget->recording;
@@ -187,17 +208,13 @@ static void reduce(struct budget *budget, const struct expense *expense, double 
 		reduce_memory(budget, (enum perfx_domain)expense->index, allowed_ns);
 		break;
 	case EXPENSE_BACKGROUND:
-		budget->background_spent_ns[expense->index] *=
-			expense->index == TRACER_SAMPLES ? 0.5 : 0;
 		if (expense->index == TRACER_SAMPLES) {
+			budget->background_spent_ns[expense->index] *= 0.5;
 			budget->samples_halved++;
 			sampler__thin(recording->sampler, "a higher --max-overhead keeps more");
-			break;
+		} else {
+			reduce_switches(budget);
 		}
-		waits__give_up(recording->waits, clock_monotonic_ns());
-		skipped_waits(&recording->skipped, "removed during the recording: it cost more "
-						   "than --max-overhead allows");
-		msg_reduced("time off the CPU", "not recorded", "a higher --max-overhead keeps it");
 		break;
 	}
 }

@@ -148,6 +148,7 @@ static int begin_load(struct recorder *recorder)
 		.only_dump = options->dump,
 		.stacks = options->stacks,
 		.waiting = options->off_cpu,
+		.timeline = options->timeline,
 		.probes_max = PROBES_GUESS + PROBES_SLACK,
 		.kinds = &recording->plan->kinds,
 	};

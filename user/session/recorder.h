@@ -107,6 +107,7 @@ struct recorder_options {
 	size_t rings_count;   /* 0: by the number of CPUs */
 	uint64_t gpu_devices; /* bits: these GPUs are sampled; 0: those that processes use */
 	bool off_cpu;	      /* what threads wait for */
+	bool timeline;	      /* with a record of each wait */
 	bool dump;	      /* ends when the state of each thread is known */
 	bool dumps;	      /* dumps may be wanted while it goes on */
 	/* Again each second, until a thread that waits has come to another place, or so long. */

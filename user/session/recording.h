@@ -166,6 +166,8 @@ void waits__start(struct recording *recording, uint64_t from_ns);
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);
 /* Emits the names of awaited objects again, for waits from now on. */
 void waits__renew(struct waits *waits);
+/* No SLICE records from now on. False: there are none anyway. */
+bool waits__stop_timeline(struct waits *waits);
 /* Emits pending waits, and stops recording waits. */
 void waits__give_up(struct waits *waits, uint64_t now_ns);
 

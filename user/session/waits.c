@@ -179,6 +179,14 @@ void waits__give_up(struct waits *waits, uint64_t now_ns)
 	waiting__give_up(waits->waiting);
 }
 
+bool waits__stop_timeline(struct waits *waits)
+{
+	if (!waits || !waiting__has_timeline(waits->waiting))
+		return false;
+	waiting__stop_timeline(waits->waiting);
+	return true;
+}
+
 static void name_waited(void *ctx, const struct waited *waited)
 {
 	name_object(ctx, waited->wait);
