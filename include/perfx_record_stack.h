@@ -118,6 +118,8 @@ enum perfx_language {
 #define PERFX_FRAME_PACKAGE 0x2
 /* A Python generator, which its caller resumes. */
 #define PERFX_FRAME_GENERATOR 0x4
+/* A native instruction of a loop that only waits for memory to change (user/site/spin.h). */
+#define PERFX_FRAME_SPINS 0x8
 
 /* The symbol of a frame in a process's stacks. Inlined functions have their own records, innermost
  * first: `depth` 0, 1, … strings: function (demangled, Python's qualified; "": unknown), module

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The account of time of programs without known functions: it adds up, and the verdict names the
 place."""
+import collections
 import contextlib
 import os
 import subprocess
 
 import pytest
-from conftest import Tracer
+from conftest import WORKLOADS, Tracer
 
 PYTHON = "/usr/bin/python3"
 CLASSES = ("computing", "spinning", "join", "gil", "lock", "input", "output", "disk", "sleep", "child", "other", "runnable",
@@ -66,6 +67,24 @@ def write(path, text):
 
 def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
+
+
+def test_ways_to_wait_on_a_cpu(program):
+    """Loops that only wait, by their instructions or by the calls that they make, are no computing."""
+    p = program(WORKLOADS / "spins")
+    tracer = Tracer(p.pid, "--sample", "499", "--memory", "off")
+    p.go()
+    account = tracer.stop()["processes"][0]["account"]
+    whole(account)
+    sums = collections.Counter()
+    for place in account["places"]:
+        sums[place.get("own", {}).get("function"), place["class"]] += place["ns"]
+    for (function, key), cpu_ns in p.finish().items():
+        spins_ns, works_ns = sums[function, "spinning"], sums[function, "computing"]
+        print(function, key, cpu_ns, spins_ns, works_ns)
+        assert spins_ns + works_ns > cpu_ns / 2
+        # a few samples meet the instructions around a call of sched_yield or poll
+        assert works_ns < 0.2 * spins_ns if key == "spins" else spins_ns == 0
 
 
 POLLED = """

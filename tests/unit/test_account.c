@@ -844,3 +844,24 @@ Test(account, a_stopped_process)
 	blocked(&s, MAIN, PERFX_WAIT_STOPPED, 400, 1);
 	expect_none(&s, "Stopped");
 }
+
+/* A loop of the program itself: by its instructions, not by a name. */
+Test(account, a_loop_that_only_waits_is_no_computing)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	stream_stack(&s, 1, YIELD, PERFX_STACK_PC, 0x9000);
+	stream_stack(&s, 1, GOMP, PERFX_STACK_PC, 0x9100, 0x9000);
+	stream_add(&s, PERFX_KIND_FRAME, struct perfx_frame,
+		   STRINGS("wait_at_barrier", "/opt/train", ""), .address = 0x9000, .process = 1,
+		   .flags = PERFX_FRAME_SPINS);
+	stream_frame(&s, 1, 0x9100, 0, "kernel", "/opt/train", 0x91, "", 0);
+	samples(&s, (struct perfx_sample){.stack = YIELD}, 100);
+	samples(&s, (struct perfx_sample){.stack = GOMP}, 300);
+	report = end(&s);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SPINNING, 1250);
+	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_COMPUTING, 3750);
+	forget(&report);
+}

@@ -24,6 +24,7 @@ struct profile_frame {
 	bool gone;	   /* Python: the code object was no longer there when it was to be named */
 	bool of_package;   /* its file was found to be of an installed package */
 	bool is_generator; /* Python: its caller resumes it */
+	bool spins;	   /* its instruction is in a loop that only waits (site/spin.h) */
 	bool of_command;   /* python -c: the code of "<string>" is the main program */
 };
 

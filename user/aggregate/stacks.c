@@ -217,6 +217,7 @@ static int handle_frame(struct aggregate *a, const struct event *event)
 		.gone = record->flags & PERFX_FRAME_GONE,
 		.of_package = record->flags & PERFX_FRAME_PACKAGE,
 		.is_generator = record->flags & PERFX_FRAME_GENERATOR,
+		.spins = record->flags & PERFX_FRAME_SPINS,
 		.of_command = !strcmp(event->strings[2], "<string>") &&
 			      runs_command(a->processes->list[record->process]->cmdline ?: ""),
 	};

@@ -2,8 +2,8 @@
 #include "analyze/account.h"
 
 #include "analyze/location.h"
+#include "analyze/spinning.h"
 #include "analyze/stack_kind.h"
-#include "analyze/thread_pool.h"
 #include "analyze/wait_class.h"
 #include "base/grow.h"
 #include "base/hash.h"
@@ -102,7 +102,7 @@ static void settle(const struct thread_making *t, struct account *account, struc
 
 struct making {
 	struct contexts contexts;
-	struct thread_pool pool;   /* where its threads poll */
+	struct spinning spinning;
 	struct map64 tids, places; /* → threads[], account->places[] */
 	struct place_finder finder;
 	struct thread_making *threads;
@@ -155,9 +155,7 @@ static void add_sample(struct making *m, const struct profile_activity *sample)
 		lead = place_native(sample->stack);
 	switch (sample->state) {
 	case PERFX_SAMPLE_ON_CPU:
-		class = stack_spins(&m->pool, sample->stack) || stack_polls(sample->stack)
-				? ACCOUNT_SPINNING
-				: ACCOUNT_COMPUTING;
+		class = sample_spins(&m->spinning, sample) ? ACCOUNT_SPINNING : ACCOUNT_COMPUTING;
 		*(class == ACCOUNT_SPINNING ? &t->spinning_ns : &t->computing_ns) += sample->ns;
 		place = place_find(&m->finder, sample, class);
 		sum = map64_item(&m->places, hash_of(&place), &m->account->places,
@@ -513,11 +511,10 @@ static void find_leads(struct making *m)
 int account_find(struct process_account *account, const struct profile *profile,
 		 const struct profile_process *process)
 {
-	struct making m = {.account = account};
+	struct making m = {.account = account, .spinning = spinning_of(process)};
 
 	*account = (struct process_account){.sampled = process->samples.count > 0};
 	m.err = contexts_begin(&m.contexts, profile, process)
-			?: thread_pool_find(&m.pool, process, process->pid)
 			?: place_finder_begin(&m.finder, &m.contexts);
 	m.leads = calloc(ACCOUNT_CLASSES + 1, sizeof(*m.leads));
 	if (!m.leads)

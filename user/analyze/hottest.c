@@ -220,7 +220,7 @@ static int add_native_stack(struct native_making *m, const struct thread_pool *p
 					     NULL};
 	const struct profile_stack *stack = sample->stack;
 	size_t python = location_python(stack->frames, stack->frames_count);
-	bool spins = stack_spins(pool, stack);
+	bool spins = stack_spins(&pool->spinning, stack);
 	uint32_t callee = MAP64_NONE;
 	int err = 0;
 

@@ -171,7 +171,12 @@ static const struct known_row *const known[KNOWN_CODE_KINDS] = {
 					 "*epoll_pwait*", "*pselect*", "__select", "select",
 					 "*nanosleep*", "*spin_wait*", "*SpinWait*", "*SpinPause*",
 					 "*busy_wait*", "*cpu_relax*", "*ggml_barrier*",
-					 "runtime.procyield*")}),
+					 "runtime.procyield*", "*hint::spin_loop*", "_mm_pause",
+					 "*__atomic_spin*")},
+		     /* MPI and its transports */
+		     {.modules = GLOBS("libmpi*", "libopen-pal*", "libpmi*", "libuc[pst].*",
+				       "libpsm2*", "libfabric*"),
+		      .functions = GLOBS("*progress*", "*_poll*")}),
 	/* workqueue: numba's own */
 	[CODE_POOL_RUNTIME] = ROWS({.modules = GLOBS("libgomp*", "libomp.*", "libomp-*", "libiomp*",
 						     "libtbb*", "workqueue.*")}),

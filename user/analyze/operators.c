@@ -86,7 +86,7 @@ static const struct profile_frame *find_copy(const struct thread_pool *pool,
 {
 	const struct profile_stack *stack = sample->stack;
 
-	if (sample->state != PERFX_SAMPLE_ON_CPU || stack_spins(pool, stack))
+	if (sample->state != PERFX_SAMPLE_ON_CPU || stack_spins(&pool->spinning, stack))
 		return NULL;
 	for (size_t i = stack_innermost_python(stack); i-- > 0;) {
 		const struct profile_function function = {.source = PERFX_SOURCE_TORCH,

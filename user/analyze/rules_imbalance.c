@@ -96,7 +96,7 @@ static void find_regions(struct parties *parties, struct rules_ctx *ctx, size_t 
 		party = party_of(parties, sample->tid, room);
 		if (!party)
 			return;
-		if (!stack_spins(&pool, sample->stack))
+		if (!stack_spins(&pool.spinning, sample->stack))
 			party->work_ns += sample->ns;
 		if (sample->tid == ctx->driver->tid)
 			parties->meeting_ns += sample->ns;

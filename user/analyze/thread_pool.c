@@ -11,13 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The loop of a barrier has two or three instructions. Loops that compute are unrolled, and longer.
- */
-#define SPIN_LOOP_BYTES 8
-/* Share of the samples in code that was compiled at run time. */
-#define SPIN_LOOP_SHARE 0.30
-#define SPIN_SAMPLES	30
-
 static const struct profile_frame *pool_frame(const struct profile_stack *stack)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++)
@@ -32,77 +25,9 @@ bool stack_is_of_pool(const struct profile_stack *stack)
 	return pool_frame(stack);
 }
 
-static bool is_in_loop(uint64_t loop, uint64_t address)
-{
-	return loop && address + SPIN_LOOP_BYTES > loop && address < loop + SPIN_LOOP_BYTES;
-}
-
-bool stack_spins(const struct thread_pool *pool, const struct profile_stack *stack)
-{
-	const struct profile_frame *first = stack && stack->frames_count ? stack->frames[0] : NULL;
-
-	if (!first || first->language == PERFX_LANGUAGE_PYTHON)
-		return false;
-	/* the pool's own code polls for work, whichever function calls it */
-	return frame_is(first, CODE_POOL_RUNTIME) || frame_is(first, CODE_POOL_WAIT) ||
-	       frame_is(first, CODE_SPIN_LOCK) || frame_is(first, CODE_POLL) ||
-	       (!first->module[0] && is_in_loop(pool->loop_address, first->address) &&
-		stack_is_of_pool(stack));
-}
-
 static bool is_busy(const struct profile_activity *sample)
 {
 	return sample->state == PERFX_SAMPLE_ON_CPU && stack_is_of_pool(sample->stack);
-}
-
-/* In a kernel of oneDNN that was compiled at run time: these have barriers. Compiled loops of the
- * program have none, but samples also meet a short loop at few addresses, where it waits for a
- * division or a root. loop: around that address, 0: anywhere. */
-static bool is_compiled(const struct profile_activity *sample, uint64_t loop)
-{
-	const struct profile_stack *stack = sample->stack;
-
-	return stack && stack->frames_count && !stack->frames[0]->module[0] &&
-	       stack->frames[0]->language != PERFX_LANGUAGE_PYTHON &&
-	       (!loop || is_in_loop(loop, stack->frames[0]->address)) && is_busy(sample) &&
-	       stack_has(stack, CODE_ONEDNN);
-}
-
-static uint64_t samples_in_loop(const struct profile_activities *samples, uint64_t loop)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < samples->count; i++)
-		if (is_compiled(&samples->list[i], loop))
-			count += samples->list[i].count;
-	return count;
-}
-
-/* Rows are sorted by frequency: only the first ones can contain a loop. */
-#define LOOP_TRIES 16
-
-static uint64_t find_loop(const struct profile_activities *samples)
-{
-	uint64_t all = 0, most = 0, loop = 0;
-	unsigned tries = 0;
-
-	for (size_t i = 0; i < samples->count; i++)
-		if (is_compiled(&samples->list[i], 0))
-			all += samples->list[i].count;
-	for (size_t i = 0; i < samples->count && tries < LOOP_TRIES; i++) {
-		uint64_t address, count;
-
-		if (!is_compiled(&samples->list[i], 0))
-			continue;
-		tries++;
-		address = samples->list[i].stack->frames[0]->address;
-		count = samples_in_loop(samples, address);
-		if (count > most) {
-			most = count;
-			loop = address;
-		}
-	}
-	return most >= SPIN_SAMPLES && (double)most >= SPIN_LOOP_SHARE * (double)all ? loop : 0;
 }
 
 static int add_thread(struct thread_pool *pool, struct map64 *tids, uint32_t tid)
@@ -117,7 +42,7 @@ static void add_time(struct thread_pool *pool, struct pool_time *time,
 {
 	uint64_t ns = activity_judged_ns(sample), count = activity_judged_count(sample);
 
-	if (!stack_spins(pool, sample->stack)) {
+	if (!stack_spins(&pool->spinning, sample->stack)) {
 		time->work_ns += ns;
 		return;
 	}
@@ -133,7 +58,7 @@ int thread_pool_find(struct thread_pool *pool, const struct profile_process *pro
 	struct map64 tids = {0};
 	int err = 0;
 
-	*pool = (struct thread_pool){.runtime = "", .loop_address = find_loop(samples)};
+	*pool = (struct thread_pool){.runtime = "", .spinning = spinning_of(process)};
 	for (size_t i = 0; i < samples->count && !err; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 
@@ -344,7 +269,7 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 		if (map64_get(&tids, sample->tid) == MAP64_NONE)
 			err = map64_put(&tids, sample->tid, parallelism->threads_count++);
 		parallelism->samples_count += sample->count;
-		if (stack_spins(pool, sample->stack))
+		if (stack_spins(&pool->spinning, sample->stack))
 			continue;
 		work_ns += ns;
 		/* a Poisson process: the variance of n samples is n */

@@ -3,15 +3,12 @@
  * The pool of threads that computes for the thread that drives a process (OpenMP, BLAS, XLA), as
  * samples of call stacks show it: how many threads it has, how long they work, and how long they
  * only poll for each other.
- *
- * A thread that waits for the rest of its pool polls before it sleeps, and so looks busy. It polls
- * in the runtime's own library, which computes nothing, or in the barriers of code that is compiled
- * at run time (oneDNN): there nearly all samples are in a loop of two instructions.
  */
 #ifndef PERFX_ANALYZE_THREAD_POOL_H
 #define PERFX_ANALYZE_THREAD_POOL_H
 
 #include "aggregate/profile.h"
+#include "analyze/spinning.h"
 #include "base/text.h"
 
 /* On a CPU, sampled, in the steps' time. */
@@ -27,8 +24,7 @@ struct thread_pool {
 	struct pool_time driver, others;
 	uint64_t driver_wait_ns;     /* blocked; of the other threads: exact */
 	uint64_t others_runnable_ns; /* waiting for a CPU */
-	uint64_t loop_address; /* address of the polling loop in code compiled at run time; 0: none
-				*/
+	struct spinning spinning;
 };
 
 /* 0 or -ENOMEM. */
@@ -41,8 +37,6 @@ bool stack_is_of_pool(const struct profile_stack *stack);
  * unknown. */
 bool thread_pool_add_setting(struct text *text, const struct profile_process *process,
 			     unsigned threads);
-/* Does a thread with this stack only poll for others? */
-bool stack_spins(const struct thread_pool *pool, const struct profile_stack *stack);
 
 /* How well threads share the work of a function. Its speed-up is the CPU time of the caller and its
  * pool during the calls over the duration of the calls; its efficiency is the speed-up over the

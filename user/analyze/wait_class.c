@@ -7,7 +7,6 @@
 #include "analyze/stack_kind.h"
 #include "base/grow.h"
 #include "base/syscalls.h"
-#include "cost/gpu_calls.h"
 
 #include <string.h>
 
@@ -299,26 +298,6 @@ enum account_class class_of_sample(const struct contexts *contexts,
 		return ACCOUNT_INPUT;
 	return is_work_of_call(class) && context_is_call(contexts, sample->context) ? ACCOUNT_OTHER
 										    : class;
-}
-
-/* CUDA's waits poll unless the program has chosen blocking waits. */
-static bool polls_gpu(const struct profile_stack *stack)
-{
-	for (size_t i = 0; stack && i < stack->frames_count; i++) {
-		const struct profile_frame *frame = stack->frames[i];
-		const struct gpu_call *call = begins_with(frame->module_base, "libcuda")
-						      ? gpu_call_find(frame->function)
-						      : NULL;
-
-		if (call && call->op == PERFX_GPU_OP_SYNC)
-			return true;
-	}
-	return false;
-}
-
-bool stack_polls(const struct profile_stack *stack)
-{
-	return polls_gpu(stack) || innermost_python_is(stack, CODE_CHILD_POLL);
 }
 
 /* The function that takes from a queue; iterators and loaders of batches are skipped. NULL: none.

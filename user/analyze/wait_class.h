@@ -46,8 +46,6 @@ enum account_class class_of_sample(const struct contexts *contexts,
 /* Share of its time. A thread that spends less on the data for which it waits does not work on
  * them. */
 #define FEED_OWN_SHARE 0.05
-/* Is the thread on a CPU only to poll? */
-bool stack_polls(const struct profile_stack *stack);
 
 /* Waits that may be a join:
  *

@@ -16,6 +16,7 @@
 #include "session/address_map.h"
 #include "session/recording.h"
 #include "site/site.h"
+#include "site/spin.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -630,16 +631,34 @@ struct batch {
 };
 
 static void send_frame(struct frames *frames, const struct call *call, const char *module,
-		       size_t depth, const struct symbolized_place *place, uint16_t operator_bytes)
+		       size_t depth, const struct symbolized_place *place, uint16_t operator_bytes,
+		       uint16_t flags)
 {
 	struct perfx_frame record = {.address = call->address,
 				     .offset = call->offset,
 				     .process = call->process,
 				     .line = place->line,
 				     .depth = (uint16_t)depth,
+				     .flags = flags,
 				     .operator_bytes = operator_bytes};
 	SINK_PACK(frames->sink, &frames->buffer, PERFX_KIND_FRAME, record, place->function, module,
 		  place->file);
+}
+
+/* Is an executed instruction, not a call, in a loop that only waits? */
+static bool spins(const struct batch *batch, const struct call *call)
+{
+	size_t before = SPIN_LOOP_BYTES_MAX, available = 0;
+	const uint8_t *code;
+
+	if (call->at != PERFX_FRAME_ADDRESS(call->address))
+		return false;
+	code = image__code(batch->image, call->vaddr - before, &available);
+	if (!code) {
+		before = 0;
+		code = image__code(batch->image, call->vaddr, &available);
+	}
+	return code && spin_loop_at(code, available, before);
 }
 
 static void on_symbolized(size_t index, const struct symbolized_place *places, size_t count,
@@ -658,10 +677,13 @@ static void on_symbolized(size_t index, const struct symbolized_place *places, s
 			operator_name_bytes(batch->image, symbol.name, symbol.vaddr, symbol.size);
 	if (vaddr - batch->collector.vaddr < batch->collector.bytes && !places[0].function[0])
 		places = &collector;
-	for (size_t i = batch->first[index]; i < end; i++)
+	for (size_t i = batch->first[index]; i < end; i++) {
+		uint16_t flags = spins(batch, batch->calls[i]) ? PERFX_FRAME_SPINS : 0;
+
 		for (size_t depth = 0; depth < count; depth++)
 			send_frame(batch->frames, batch->calls[i], batch->module, depth,
-				   &places[depth], depth + 1 == count ? operator_bytes : 0);
+				   &places[depth], depth + 1 == count ? operator_bytes : 0, flags);
+	}
 }
 
 ORDER(compare_vaddrs, typeof(struct call *), ASCENDING((*a)->vaddr, (*b)->vaddr),
@@ -773,7 +795,7 @@ static void emit_generated(struct frames *frames, struct call **calls, size_t co
 		name = map ? perf_map__name(map, calls[i]->at) : NULL;
 		if (name)
 			place.function = name;
-		send_frame(frames, calls[i], name ? perf_map__path(map) : module, 0, &place, 0);
+		send_frame(frames, calls[i], name ? perf_map__path(map) : module, 0, &place, 0, 0);
 	}
 	perf_map__free(map);
 }
