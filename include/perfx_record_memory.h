@@ -147,8 +147,8 @@ struct perfx_overflow_memory {
 
 /* The parts of a process's resident memory. Each page is in one part. */
 enum perfx_memory_part {
-	PERFX_MEMORY_HEAP_USED = 0, /* blocks of glibc's malloc */
-	PERFX_MEMORY_HEAP_FREE = 1, /* freed, and kept by glibc */
+	PERFX_MEMORY_HEAP_USED = 0, /* blocks of allocators, and their own data */
+	PERFX_MEMORY_HEAP_FREE = 1, /* freed, and kept by the allocator */
 	PERFX_MEMORY_HEAP_MAPPED =
 		2, /* large blocks of glibc's malloc, with mappings of their own */
 	PERFX_MEMORY_PYTHON_USED = 3,  /* CPython's small objects */
@@ -168,7 +168,15 @@ enum perfx_memory_part {
 #define PERFX_MEMORY_SUM_GLIBC	      0x1 /* heap_ fields are known */
 #define PERFX_MEMORY_SUM_PYTHON	      0x2 /* python_ fields are known */
 #define PERFX_MEMORY_SUM_PROPORTIONAL 0x4 /* proportional[] is known */
-#define PERFX_MEMORY_SUM_ROUGH	      0x8 /* the heap changed while it was read */
+#define PERFX_MEMORY_SUM_ROUGH	      0x8 /* a heap changed while it was read */
+/* Other heaps that were read; allocators that are mapped and of which no heap could be read. */
+#define PERFX_MEMORY_SUM_JEMALLOC	 0x10
+#define PERFX_MEMORY_SUM_TCMALLOC	 0x20
+#define PERFX_MEMORY_SUM_MIMALLOC	 0x40
+#define PERFX_MEMORY_SUM_HEAPS		 0x71 /* any of those that were read */
+#define PERFX_MEMORY_SUM_JEMALLOC_UNREAD 0x100
+#define PERFX_MEMORY_SUM_TCMALLOC_UNREAD 0x200
+#define PERFX_MEMORY_SUM_MIMALLOC_UNREAD 0x400
 
 /* The memory of a process at one moment, read from outside. Bytes; UINT64_MAX: not known. */
 struct perfx_memory_sum {
@@ -179,11 +187,12 @@ struct perfx_memory_sum {
 	__u32 flags;	      /* PERFX_MEMORY_SUM_ */
 	__u64 reserved_bytes; /* of address space that may be written, touched or not */
 	__u64 private_bytes, swapped_bytes, huge_bytes;
-	__u64 heap_held_bytes, heap_free_bytes; /* of arenas, resident or not */
+	__u64 heap_held_bytes, heap_free_bytes; /* of glibc's arenas, resident or not */
 	__u64 heap_mapped_bytes;		/* blocks with mappings of their own */
 	__u64 heap_arenas_count;
 	__u64 python_blocks_count;
-	__u64 spare[3];
+	__u64 other_heaps_held_bytes, other_heaps_free_bytes; /* of other allocators' heaps */
+	__u64 spare;
 	__u64 resident[PERFX_MEMORY_PARTS_MAX];
 	/* a page that n processes map counts as an n-th */
 	__u64 proportional[PERFX_MEMORY_PARTS_MAX];

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from conftest import PERFX, TOP, WORKLOADS, run
+from memories import ALLOCATORS, library
 
 MIB = 1 << 20
 PARTS = ("Rss", "Pss", "Private_Clean", "Private_Dirty", "AnonHugePages")
@@ -85,6 +86,31 @@ def test_each_part(program):
     assert job["processes"] == 2 and sum(job["parts"].values()) == job["bytes"]
     assert near(job["bytes"], parent["proportional_bytes"] + child["proportional_bytes"])
     assert near(job["bytes"], parent["resident_bytes"] + expected["child", "copied"], 2)
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_heaps_of_other_allocators(program, allocator):
+    """The allocator's own statistics, to the byte; mimalloc's headers of segments are no blocks."""
+    preload = library(allocator)
+    if not preload:
+        pytest.skip(f"no lib{allocator} here")
+    p = program(WORKLOADS / "memory_allocator", env={"LD_PRELOAD": preload})
+    got = sum_of(record(p.pid), p.pid)
+    check_kernel(got, p.pid)
+    p.go()
+    expected = p.finish()
+    heap = got["other_heaps"]
+    used = heap["held_bytes"] - heap["free_bytes"]
+    assert heap["libraries"] == allocator and "unread_heaps" not in got
+    if allocator == "mimalloc":
+        assert near(used, expected["heap", "used_bytes"])
+    else:
+        assert {key: heap[key] for key in ("held_bytes", "free_bytes")} == \
+               {key: expected["heap", key] for key in ("held_bytes", "free_bytes")}
+    # nearly all of it was touched
+    assert near(got["resident"]["heap_used"], used, 15)
+    assert got["resident"]["heap_free"] > 64 * MIB
+    assert got["resident"]["not_explained"] < 4 * MIB
 
 
 def test_reading_copies_no_pages(program):

@@ -121,7 +121,7 @@ Test(rules_memory_sum, arenas_that_keep_memory)
 
 	expect_finding(
 		"Fragmentation", scene, FINDING_MEDIUM,
-		"600 MiB of 800 MiB that malloc holds in 37 arenas is free and kept: 75.0 %; at "
+		"600 MiB of 800 MiB that malloc (glibc) holds in 37 arenas is free and kept: 75.0 %; at "
 		"each of 3 readings at least as much");
 	scene.middle = 100 * MIB;
 	expect_finding("Fragmentation", scene, 0, NULL);

@@ -41,6 +41,25 @@ const char *memory_moment_name(enum memory_moment moment)
 	return names[moment];
 }
 
+size_t memory_sum_allocators(const struct perfx_memory_sum *sum, bool were_read, struct text *names)
+{
+	static const struct {
+		const char *name;
+		uint32_t is_read, is_unread;
+	} allocators[] = {
+		{"glibc", PERFX_MEMORY_SUM_GLIBC, 0},
+		{"jemalloc", PERFX_MEMORY_SUM_JEMALLOC, PERFX_MEMORY_SUM_JEMALLOC_UNREAD},
+		{"tcmalloc", PERFX_MEMORY_SUM_TCMALLOC, PERFX_MEMORY_SUM_TCMALLOC_UNREAD},
+		{"mimalloc", PERFX_MEMORY_SUM_MIMALLOC, PERFX_MEMORY_SUM_MIMALLOC_UNREAD},
+	};
+	size_t count = 0;
+
+	for (size_t i = 0; i < sizeof(allocators) / sizeof(*allocators); i++)
+		if (sum->flags & (were_read ? allocators[i].is_read : allocators[i].is_unread))
+			text_printf(names, "%s%s", count++ ? ", " : "", allocators[i].name);
+	return count;
+}
+
 const struct perfx_memory_sum *memory_sum_at(const struct profile_process *process,
 					     enum memory_moment moment)
 {

@@ -4,6 +4,7 @@
 #define PERFX_ANALYZE_MEMORY_SUM_H
 
 #include "aggregate/profile.h"
+#include "base/text.h"
 
 enum memory_moment { MEMORY_BEGIN, MEMORY_PEAK, MEMORY_END, MEMORY_MOMENTS };
 
@@ -12,6 +13,11 @@ const char *memory_moment_name(enum memory_moment moment);
 /* "heap_used"; "blocks of malloc in use" */
 const char *memory_part_key(int part);
 const char *memory_part_words(int part);
+
+/* The allocators whose heaps were read, with their names in a list ("glibc, jemalloc"), or those
+ * that are mapped and whose heaps could not be read. How many. */
+size_t memory_sum_allocators(const struct perfx_memory_sum *sum, bool were_read,
+			     struct text *names);
 
 /* Of a process that has sums. */
 const struct perfx_memory_sum *memory_sum_at(const struct profile_process *process,

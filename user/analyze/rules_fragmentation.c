@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Memory that an allocator holds and nobody uses: free memory in glibc's arenas; another heap's
- * resident pages against its live blocks; the segments of PyTorch's caching allocator against its
- * tensors. The latter two only of processes that began in the recording: what others had allocated
- * before is not known.
+ * Memory that an allocator holds and nobody uses: free memory in heaps that were read; another
+ * heap's resident pages against its live blocks; the segments of PyTorch's caching allocator
+ * against its tensors. The latter two only of processes that began in the recording: what others
+ * had allocated before is not known.
  */
+#include "analyze/memory_sum.h"
 #include "analyze/rules_ctx.h"
 #include "remedy_texts.h"
 
@@ -59,18 +60,18 @@ static void judge_held_memory(struct rules_ctx *ctx, const struct held_memory *m
 		      share, &note);
 }
 
-/* The least at any reading: what a step frees, the next one uses. False: the heap is not glibc's.
- */
-static bool judge_arenas(struct rules_ctx *ctx)
+/* The least at any reading: what a step frees, the next one uses. False: no heap was read. */
+static bool judge_heaps(struct rules_ctx *ctx)
 {
 	const struct profile_memory_sums *sums = ctx->process->memory_sums;
 	const struct thresholds *thresholds = ctx->thresholds;
 	const struct perfx_memory_sum *least = sums ? &sums->last : NULL;
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY};
+	struct text names = {0};
 	uint64_t free_bytes, held_bytes;
 	double share;
 
-	if (!sums || !(least->flags & PERFX_MEMORY_SUM_GLIBC) || !least->heap_held_bytes)
+	if (!sums || !(least->flags & PERFX_MEMORY_SUM_HEAPS))
 		return false;
 	for (size_t i = 0; i < sums->points_count; i++)
 		if (sums->points[i].resident[PERFX_MEMORY_HEAP_FREE] <
@@ -82,13 +83,21 @@ static bool judge_arenas(struct rules_ctx *ctx)
 	if ((double)free_bytes < thresholds->fragmentation_bytes ||
 	    share < thresholds->fragmentation_low)
 		return true;
+	memory_sum_allocators(least, true, &names);
+	text_printf(&note.evidence, "%s of %s that malloc (%s) holds", as_bytes(free_bytes),
+		    as_bytes(held_bytes), text_peek(&names));
+	if (least->heap_arenas_count)
+		text_printf(&note.evidence, " in %s arena%s", as_count(least->heap_arenas_count),
+			    plural(least->heap_arenas_count));
 	text_printf(&note.evidence,
-		    "%s of %s that malloc holds in %s arena%s is free and kept: %s; at each of %zu "
-		    "reading%s at least as much",
-		    as_bytes(free_bytes), as_bytes(held_bytes), as_count(least->heap_arenas_count),
-		    plural(least->heap_arenas_count), as_percent(share), sums->points_count,
-		    plural(sums->points_count));
-	text_add(&note.suggestion, TRY_MALLOC_ARENAS);
+		    " is free and kept: %s; at each of %zu reading%s at least as much",
+		    as_percent(share), sums->points_count, plural(sums->points_count));
+	text_finish(&names, &note.evidence.failed);
+	text_add(&note.suggestion,
+		 least->heap_free_bytes != UINT64_MAX &&
+				 least->heap_free_bytes > least->other_heaps_free_bytes
+			 ? TRY_MALLOC_ARENAS
+			 : TRY_PURGING);
 	note.look = "Memory sum";
 	rules_ctx_add(ctx, "Fragmentation", medium_if(share >= thresholds->fragmentation_medium),
 		      share, &note);
@@ -114,13 +123,13 @@ void rules_fragmentation(struct rules_ctx *ctx)
 		.used_bytes = live_bytes_of(domain_of(ctx, PERFX_DOMAIN_TENSOR), TORCH_CUDA),
 	};
 
-	bool has_arenas = judge_arenas(ctx);
+	bool has_heaps = judge_heaps(ctx);
 
 	if (!(ctx->process->launched ||
 	      (ctx->process->start_boot_ns &&
 	       ctx->process->start_boot_ns + START_NS >= ctx->profile->start_boot_ns)))
 		return;
-	if (!has_arenas)
+	if (!has_heaps)
 		judge_held_memory(ctx, &host);
 	judge_held_memory(ctx, &device);
 }

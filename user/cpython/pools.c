@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cpython/pools.h"
 
-#include "base/grow.h"
 #include "base/order.h"
 
 #include <stdbool.h>
@@ -66,18 +65,13 @@ static size_t read_headers(struct pages *pages, uint64_t start, uint64_t end, ui
 
 static int add_pool(struct python_pools *pools, const struct pool_header *pool, uint64_t address)
 {
-	struct heap_ranges *ranges = &pools->ranges;
 	uint64_t bytes = pool_bytes(pool);
 
 	pools->pools_count++;
 	pools->pools_bytes += bytes;
 	pools->blocks_count += (uint32_t)pool->used_count;
 	pools->blocks_bytes += (uint32_t)pool->used_count * (uint64_t)block_bytes(pool);
-	if (ranges->count && ranges->list[ranges->count - 1].end == address) {
-		ranges->list[ranges->count - 1].end += bytes;
-		return 0;
-	}
-	return LIST_ADD_TO(ranges, (struct heap_range){address, address + bytes});
+	return heap_ranges_add(&pools->ranges, address, address + bytes);
 }
 
 int python_pools_add(struct python_pools *pools, struct pages *pages, uint64_t start, uint64_t end)

@@ -7,8 +7,7 @@
 #ifndef PERFX_CPYTHON_POOLS_H
 #define PERFX_CPYTHON_POOLS_H
 
-#include "proc/glibc_heap.h"
-#include "proc/pages.h"
+#include "proc/heap.h"
 
 #include <stdint.h>
 

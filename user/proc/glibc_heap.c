@@ -46,27 +46,14 @@ struct chunk {
 
 /* A reading. */
 struct walk {
-	const struct pages *pages;
-	struct glibc_heap *heap;
+	struct heap_reader reader;
+	struct heap *heap;
 	size_t chunks_count;
-	uint64_t page; /* read last */
-	uint8_t bytes[4096];
 };
 
 static int read_bytes(struct walk *walk, uint64_t address, void *to, size_t size)
 {
-	uint64_t page = address & ~4095ull;
-
-	if (address + size > page + sizeof(walk->bytes))
-		return pages__read(walk->pages, address, to, size);
-	if (page != walk->page) {
-		walk->page = 0;
-		if (pages__read(walk->pages, page, walk->bytes, sizeof(walk->bytes)))
-			return -EFAULT;
-		walk->page = page;
-	}
-	memcpy(to, walk->bytes + (address - page), size);
-	return 0;
+	return heap_reader_copy(&walk->reader, address, to, size);
 }
 
 static uint64_t word_at(struct walk *walk, uint64_t address)
@@ -74,14 +61,6 @@ static uint64_t word_at(struct walk *walk, uint64_t address)
 	uint64_t word = 0;
 
 	return address % WORD || read_bytes(walk, address, &word, sizeof(word)) ? 0 : word;
-}
-
-static int add_free(struct walk *walk, uint64_t chunk, uint64_t size)
-{
-	walk->heap->free_bytes += size;
-	if (size < HEAP_CHUNK_BYTES)
-		return 0;
-	return LIST_ADD_TO(&walk->heap->free, (struct heap_range){chunk, chunk + size});
 }
 
 /* A circular list of free chunks; its header counts as a chunk. */
@@ -100,7 +79,7 @@ static int walk_bin(struct walk *walk, uint64_t header)
 		size = chunk.size & ~FLAGS;
 		if (chunk.back != back || size < CHUNK_LEAST || size > walk->heap->held_bytes)
 			return -EAGAIN; /* it changes meanwhile */
-		if (add_free(walk, at, size))
+		if (heap_add_free(walk->heap, at, size))
 			return -ENOMEM;
 		back = at;
 		at = chunk.next;
@@ -127,7 +106,7 @@ static int walk_fastbins(struct walk *walk, uint64_t bins)
 				return -E2BIG;
 			if (at % 16 || (word_at(walk, at + WORD) & ~FLAGS) != size)
 				return -EAGAIN;
-			if (add_free(walk, at, size))
+			if (heap_add_free(walk->heap, at, size))
 				return -ENOMEM;
 			at = next_fast(at + 2 * WORD, word_at(walk, at + 2 * WORD));
 		}
@@ -143,12 +122,12 @@ static int add_heaps(struct walk *walk, uint64_t arena, uint64_t top)
 	} heap;
 
 	for (uint64_t at = top & ~(HEAP_MAX_BYTES - 1); at; at = heap.previous) {
-		if (walk->heap->heaps.count >= HEAPS_MAX)
+		if (walk->heap->ranges.count >= HEAPS_MAX)
 			return -E2BIG;
 		if (at % HEAP_MAX_BYTES || read_bytes(walk, at, &heap, sizeof(heap)) ||
 		    heap.arena != arena || heap.size > HEAP_MAX_BYTES)
 			return -EAGAIN;
-		if (LIST_ADD_TO(&walk->heap->heaps, (struct heap_range){at, at + heap.size}))
+		if (LIST_ADD_TO(&walk->heap->ranges, (struct heap_range){at, at + heap.size}))
 			return -ENOMEM;
 	}
 	return 0;
@@ -168,20 +147,18 @@ static int walk_arena(struct walk *walk, uint64_t arena, uint64_t bins, bool is_
 	if (top_size > walk->heap->held_bytes)
 		return -EAGAIN;
 	walk->heap->top_bytes += top_size;
-	err = add_free(walk, top, top_size) ?: walk_fastbins(walk, bins);
+	err = heap_add_free(walk->heap, top, top_size) ?: walk_fastbins(walk, bins);
 	for (unsigned i = 0; i < BINS && !err; i++)
 		err = walk_bin(walk, bins + i * 2 * WORD - 2 * WORD);
 	return err ?: is_main ? err : add_heaps(walk, arena, top);
 }
-
-ORDER(by_address, struct heap_range, ASCENDING(a->start, b->start))
 
 static int walk_ring(struct walk *walk, uint64_t first, uint64_t bins)
 {
 	uint64_t arena = first;
 	int err = 0;
 
-	walk->page = 0; /* what was read before may have changed */
+	walk->reader.page = 0; /* what was read before may have changed */
 	walk->chunks_count = 0;
 	do {
 		if (walk->heap->arenas_count >= ARENAS_MAX)
@@ -191,8 +168,7 @@ static int walk_ring(struct walk *walk, uint64_t first, uint64_t bins)
 	} while (!err && arena && arena != first);
 	if (!err && !arena)
 		err = -EAGAIN;
-	SORT_ITEMS(walk->heap->heaps.list, walk->heap->heaps.count, by_address);
-	SORT_ITEMS(walk->heap->free.list, walk->heap->free.count, by_address);
+	heap_sort(walk->heap);
 	return err;
 }
 
@@ -236,7 +212,7 @@ static bool is_ring(struct walk *walk, uint64_t first, uint64_t bins)
  *	size_t mmapped_mem, max_mmapped_mem; char *sbrk_base
  * The size of an int in the middle is padding behind them since 2.35.
  */
-static bool read_mapped_at(const uint64_t *sbrk_base, bool has_flags, struct glibc_heap *heap)
+static bool read_mapped_at(const uint64_t *sbrk_base, bool has_flags, struct heap *heap)
 {
 	const uint32_t *ints = (const uint32_t *)(sbrk_base - (has_flags ? 5 : 4)) + has_flags;
 	uint64_t bytes = sbrk_base[-2];
@@ -250,7 +226,7 @@ static bool read_mapped_at(const uint64_t *sbrk_base, bool has_flags, struct gli
 }
 
 static void read_mapped(const uint64_t *words, size_t count, const struct maps *maps,
-			struct glibc_heap *heap)
+			struct heap *heap)
 {
 	uint64_t begin = 0;
 
@@ -270,7 +246,7 @@ static int find_arena(struct walk *walk, const struct mapping *data, const struc
 {
 	size_t size = min_u64(data->end - data->start, DATA_MAX), count = size / WORD;
 	uint64_t *words = malloc(size);
-	int err = words ? pages__read(walk->pages, data->start, words, size) : -ENOMEM;
+	int err = words ? pages__read(walk->reader.pages, data->start, words, size) : -ENOMEM;
 
 	for (size_t i = 16; !err && i + 2 * (size_t)BINS < count; i++) {
 		uint64_t address = data->start + i * WORD;
@@ -318,26 +294,26 @@ static int find_main_arena(struct walk *walk, const struct maps *maps, uint64_t 
 	return err;
 }
 
-static void forget(struct glibc_heap *heap)
+static void forget(struct heap *heap)
 {
 	heap->arenas_count = 0;
-	heap->held_bytes = heap->free_bytes = heap->top_bytes = 0;
-	heap->heaps.count = heap->free.count = 0;
+	heap->held_bytes = heap->free_bytes = heap->top_bytes = heap->scattered_bytes = 0;
+	heap->ranges.count = heap->free.count = 0;
 }
 
 /* A list that changes is read again so often, and all of the heap as well. */
 #define READINGS_MAX 5
 
-int glibc_heap_read(const struct pages *pages, const struct maps *maps, struct glibc_heap *heap)
+int glibc_heap_read(const struct pages *pages, const struct maps *maps, struct heap *heap)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
 	uint64_t arena = 0, bins = 0, before = UINT64_MAX;
 	int err;
 
-	*heap = (struct glibc_heap){.mapped_bytes = UINT64_MAX, .mapped_count = UINT64_MAX};
+	*heap = (struct heap){.mapped_bytes = UINT64_MAX, .mapped_count = UINT64_MAX};
 	if (!walk)
 		return -ENOMEM;
-	walk->pages = pages;
+	walk->reader.pages = pages;
 	walk->heap = heap;
 	err = find_main_arena(walk, maps, &arena, &bins);
 	for (int i = 0; !err && i < READINGS_MAX && !heap->exact; i++) {
@@ -356,15 +332,8 @@ int glibc_heap_read(const struct pages *pages, const struct maps *maps, struct g
 	}
 	free(walk);
 	if (err)
-		glibc_heap_clear(heap);
+		heap_clear(heap);
 	return err;
-}
-
-void glibc_heap_clear(struct glibc_heap *heap)
-{
-	free(heap->heaps.list);
-	free(heap->free.list);
-	*heap = (struct glibc_heap){0};
 }
 
 uint64_t glibc_mapped_block(const struct pages *pages, uint64_t address, uint64_t end)

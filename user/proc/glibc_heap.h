@@ -13,40 +13,10 @@
 #ifndef PERFX_PROC_GLIBC_HEAP_H
 #define PERFX_PROC_GLIBC_HEAP_H
 
-#include "proc/maps.h"
-#include "proc/pages.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-struct heap_range {
-	uint64_t start, end; /* addresses */
-};
-
-struct heap_ranges {
-	struct heap_range *list;
-	size_t count, capacity;
-};
-
-struct glibc_heap {
-	unsigned arenas_count;
-	uint64_t held_bytes; /* mallinfo2: arena */
-	uint64_t free_bytes; /* fordblks, with fastbins. Blocks in threads' caches are in use */
-	uint64_t top_bytes;  /* of free_bytes: at the ends of arenas */
-	uint64_t mapped_bytes, mapped_count; /* blocks with mappings of their own; UINT64_MAX */
-	bool exact;			     /* two readings agreed within 1 % */
-	/* where arenas lie, beside the [heap] of the main one; in order of address */
-	struct heap_ranges heaps;
-	/* free chunks of at least HEAP_CHUNK_BYTES, likewise */
-	struct heap_ranges free;
-};
-
-#define HEAP_CHUNK_BYTES 65536
+#include "proc/heap.h"
 
 /* 0 or -errno; -ENOENT: the process has no such heap (another allocator, another C library). */
-int glibc_heap_read(const struct pages *pages, const struct maps *maps, struct glibc_heap *heap);
-void glibc_heap_clear(struct glibc_heap *heap);
+int glibc_heap_read(const struct pages *pages, const struct maps *maps, struct heap *heap);
 
 /* Length of the block of malloc() that begins with a mapping, by its header; 0: none does. */
 uint64_t glibc_mapped_block(const struct pages *pages, uint64_t address, uint64_t end);

@@ -4,9 +4,9 @@
  * between as often as a fiftieth of the time allows.
  *
  * Each page is in one part. A mapping of a file or of shared memory is one part, but for private
- * copies. Of anonymous mappings, glibc's heap, CPython's pools and threads' stacks are known by
- * address; the rest is OTHER. In a forked child all that was mapped at the fork is INHERITED, or
- * COPIED since.
+ * copies. Of anonymous mappings, heaps, CPython's pools and threads' stacks are known by address;
+ * the rest is OTHER. In a forked child all that was mapped at the fork is INHERITED, or COPIED
+ * since.
  */
 #include "base/clock.h"
 #include "base/grow.h"
@@ -15,12 +15,15 @@
 #include "cpython/pools.h"
 #include "proc/glibc_heap.h"
 #include "proc/maps.h"
+#include "proc/mimalloc_heap.h"
+#include "proc/page_map_heap.h"
 #include "proc/pages.h"
 #include "proc/process.h"
 #include "session/process_table.h"
 #include "session/recording.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +48,7 @@ struct claims {
 struct reading {
 	struct maps *maps;
 	struct pages *pages;
-	struct glibc_heap heap;
-	uint64_t free_pages_bytes; /* pages that lie in free chunks */
+	uint64_t scattered_bytes; /* free in heaps, beside whole pages of it */
 	struct python_pools python;
 	struct claims claims;		     /* in order of address */
 	const struct heap_ranges *inherited; /* at the fork */
@@ -88,21 +90,17 @@ static int claim(struct reading *reading, uint64_t start, uint64_t end, enum per
 	return start < end ? LIST_ADD_TO(&reading->claims, (struct claim){start, end, part}) : 0;
 }
 
-/* Only whole pages of a free chunk can be given back. Its first page has its header. */
-static int claim_heap(struct reading *reading)
+static int claim_heap(struct reading *reading, const struct heap *heap)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < reading->heap.free.count && !err; i++) {
-		uint64_t start = (reading->heap.free.list[i].start + 4095) & ~4095ull;
-		uint64_t end = reading->heap.free.list[i].end & ~4095ull;
-
-		reading->free_pages_bytes += end - start;
-		err = claim(reading, start, end, PERFX_MEMORY_HEAP_FREE);
-	}
-	for (size_t i = 0; i < reading->heap.heaps.count && !err; i++)
-		err = claim(reading, reading->heap.heaps.list[i].start,
-			    reading->heap.heaps.list[i].end, PERFX_MEMORY_HEAP_USED);
+	reading->scattered_bytes += heap->scattered_bytes;
+	for (size_t i = 0; i < heap->free.count && !err; i++)
+		err = claim(reading, heap->free.list[i].start, heap->free.list[i].end,
+			    PERFX_MEMORY_HEAP_FREE);
+	for (size_t i = 0; i < heap->ranges.count && !err; i++)
+		err = claim(reading, heap->ranges.list[i].start, heap->ranges.list[i].end,
+			    PERFX_MEMORY_HEAP_USED);
 	return err;
 }
 
@@ -188,46 +186,119 @@ static int order_claims(struct claims *claims)
 	return err;
 }
 
-static int make_claims(struct reading *reading)
+static void note_glibc(struct perfx_memory_sum *record, const struct heap *heap)
+{
+	record->flags |= PERFX_MEMORY_SUM_GLIBC;
+	record->heap_held_bytes = heap->held_bytes;
+	record->heap_free_bytes = heap->free_bytes;
+	record->heap_mapped_bytes = heap->mapped_bytes;
+	record->heap_arenas_count = heap->arenas_count;
+}
+
+/* Other allocators: by the names of their libraries, and by what their heaps look like. */
+static const struct {
+	const char *library;
+	int (*read)(struct pages *pages, const struct maps *maps, struct heap *heap);
+	uint32_t is_read, is_mapped; /* PERFX_MEMORY_SUM_ */
+} allocators[] = {
+	{"libjemalloc*", jemalloc_heap_read, PERFX_MEMORY_SUM_JEMALLOC,
+	 PERFX_MEMORY_SUM_JEMALLOC_UNREAD},
+	{"libtcmalloc*", tcmalloc_heap_read, PERFX_MEMORY_SUM_TCMALLOC,
+	 PERFX_MEMORY_SUM_TCMALLOC_UNREAD},
+	{"libmimalloc*", mimalloc_heap_read, PERFX_MEMORY_SUM_MIMALLOC,
+	 PERFX_MEMORY_SUM_MIMALLOC_UNREAD},
+};
+
+static bool has_library(const struct maps *maps, const char *pattern)
+{
+	for (size_t i = 0; i < maps__count(maps); i++)
+		if (maps__at(maps, i)->executable &&
+		    !fnmatch(pattern, base_name(maps__at(maps, i)->path), 0))
+			return true;
+	return false;
+}
+
+/* Of each allocator the process may have a heap: libraries bring their own. */
+static int claim_heaps(struct reading *reading)
 {
 	struct perfx_memory_sum *record = reading->record;
-	bool python = has_python(reading->maps);
-	int err = glibc_heap_read(reading->pages, reading->maps, &reading->heap);
+	struct heap heap;
+	int err = glibc_heap_read(reading->pages, reading->maps, &heap);
+	bool rough = !err && !heap.exact;
 
 	if (!err) {
-		record->flags |= PERFX_MEMORY_SUM_GLIBC;
-		if (!reading->heap.exact)
-			record->flags |= PERFX_MEMORY_SUM_ROUGH;
-		record->heap_held_bytes = reading->heap.held_bytes;
-		record->heap_free_bytes = reading->heap.free_bytes;
-		record->heap_mapped_bytes = reading->heap.mapped_bytes;
-		record->heap_arenas_count = reading->heap.arenas_count;
-		err = claim_heap(reading);
-	} else if (err != -ENOMEM) {
-		err = 0; /* another allocator, or it changes too fast */
+		note_glibc(record, &heap);
+		err = claim_heap(reading, &heap);
+		heap_clear(&heap);
 	}
+	for (size_t i = 0; i < sizeof(allocators) / sizeof(*allocators) && err != -ENOMEM; i++) {
+		err = allocators[i].read(reading->pages, reading->maps, &heap);
+		if (!err) {
+			record->flags |= allocators[i].is_read;
+			record->other_heaps_held_bytes += heap.held_bytes;
+			record->other_heaps_free_bytes += heap.free_bytes;
+			rough |= !heap.exact;
+			err = claim_heap(reading, &heap);
+			heap_clear(&heap);
+		} else if (has_library(reading->maps, allocators[i].library)) {
+			record->flags |= allocators[i].is_mapped;
+		}
+	}
+	if (rough)
+		record->flags |= PERFX_MEMORY_SUM_ROUGH;
+	/* a heap that cannot be read is none */
+	return err == -ENOMEM ? err : order_claims(&reading->claims);
+}
+
+/* What is in an anonymous mapping beside heaps, whose claims come first. The kernel joins mappings
+ * of several owners. */
+static int claim_gaps(struct reading *reading, const struct mapping *mapping, size_t heaps_count,
+		      bool python)
+{
+	struct mapping gap = *mapping;
+	int err = 0;
+
+	for (uint64_t at = mapping->start; at < mapping->end && !err; at = gap.end) {
+		const struct claim *list = reading->claims.list;
+		size_t next = PARTITION_POINT(i, heaps_count, list[i].end <= at);
+
+		gap.start = at;
+		gap.end = mapping->end;
+		if (next < heaps_count && list[next].start <= at) {
+			gap.end = min_u64(list[next].end, mapping->end);
+			continue;
+		}
+		if (next < heaps_count)
+			gap.end = min_u64(list[next].start, mapping->end);
+		if (python)
+			err = python_pools_add(&reading->python, reading->pages, at, gap.end);
+		if (reading->record->flags & PERFX_MEMORY_SUM_GLIBC)
+			err = err ?: claim_blocks(reading, &gap);
+	}
+	return err;
+}
+
+static int make_claims(struct reading *reading)
+{
+	bool python = has_python(reading->maps);
+	int err = claim_heaps(reading);
+	size_t heaps_count = reading->claims.count;
+
 	for (size_t i = 0; i < maps__count(reading->maps) && !err; i++) {
 		const struct mapping *mapping = maps__at(reading->maps, i);
-		struct heap_range range = {mapping->start, mapping->end};
 
 		if (!is_anonymous(mapping) || !mapping->writable ||
-		    is_in(reading->inherited, mapping) || is_in(&reading->heap.heaps, mapping))
+		    is_in(reading->inherited, mapping))
 			continue;
-		if (!strcmp(mapping->path, "[heap]")) {
-			err = claim(reading, range.start, range.end, PERFX_MEMORY_HEAP_USED);
-			continue;
-		}
-		if (is_stack(reading, i)) {
-			err = claim(reading, range.start, range.end, PERFX_MEMORY_STACKS);
-			continue;
-		}
-		if (python)
-			err = python_pools_add(&reading->python, reading->pages, range.start,
-					       range.end);
-		err = err ?: claim_blocks(reading, mapping);
+		if (!strcmp(mapping->path, "[heap]"))
+			err = claim(reading, mapping->start, mapping->end, PERFX_MEMORY_HEAP_USED);
+		else if (is_stack(reading, i))
+			err = claim(reading, mapping->start, mapping->end, PERFX_MEMORY_STACKS);
+		else
+			err = claim_gaps(reading, mapping, heaps_count, python);
 	}
 	if (python)
-		record->flags |= PERFX_MEMORY_SUM_PYTHON;
+		reading->record->flags |= PERFX_MEMORY_SUM_PYTHON;
 	for (size_t i = 0; i < reading->python.ranges.count && !err; i++)
 		err = claim(reading, reading->python.ranges.list[i].start,
 			    reading->python.ranges.list[i].end, PERFX_MEMORY_PYTHON_USED);
@@ -398,7 +469,7 @@ static void fill_record(const struct reading *reading)
 	if (!is_in(reading->inherited, &(struct mapping){.end = UINT64_MAX}))
 		/* the rest shares pages with blocks in use */
 		move(record, PERFX_MEMORY_HEAP_USED, PERFX_MEMORY_HEAP_FREE,
-		     reading->heap.free_bytes - reading->free_pages_bytes);
+		     reading->scattered_bytes);
 	if (record->resident[PERFX_MEMORY_PYTHON_USED] > reading->python.blocks_bytes)
 		move(record, PERFX_MEMORY_PYTHON_USED, PERFX_MEMORY_PYTHON_FREE,
 		     record->resident[PERFX_MEMORY_PYTHON_USED] - reading->python.blocks_bytes);
@@ -428,7 +499,6 @@ static int read_sum(pid_t pid, const struct heap_ranges *inherited, struct perfx
 		err = add_mapping(&reading, maps__at(reading.maps, i));
 	if (!err)
 		fill_record(&reading);
-	glibc_heap_clear(&reading.heap);
 	python_pools_clear(&reading.python);
 	free(reading.claims.list);
 	pages__close(reading.pages);

@@ -78,6 +78,31 @@ static void compose_parts(struct composer *c, const struct profile_process *p)
 			     cell_bytes(PROFILE_ABSENT), "swapped out, not in the sum");
 }
 
+static void say_heaps(struct text *text, const struct perfx_memory_sum *sum)
+{
+	const char *rough =
+		sum->flags & PERFX_MEMORY_SUM_ROUGH ? " (about: it changed while it was read)" : "";
+	struct perfx_memory_sum others = *sum;
+	struct text names = {0};
+
+	others.flags &= ~(uint32_t)PERFX_MEMORY_SUM_GLIBC;
+	if (sum->flags & PERFX_MEMORY_SUM_GLIBC)
+		text_printf(text, " malloc (glibc) holds %s in %s arena%s, of which %s is free%s.",
+			    as_bytes(sum->heap_held_bytes), as_count(sum->heap_arenas_count),
+			    plural(sum->heap_arenas_count), as_bytes(sum->heap_free_bytes), rough);
+	if (memory_sum_allocators(&others, true, &names))
+		text_printf(text, " malloc (%s) holds %s, of which %s is free%s.",
+			    text_peek(&names), as_bytes(sum->other_heaps_held_bytes),
+			    as_bytes(sum->other_heaps_free_bytes), rough);
+	text_clear(&names);
+	if (memory_sum_allocators(sum, false, &names))
+		text_printf(text,
+			    " The layout of a heap is unknown (%s): it is in other mappings, not "
+			    "divided into used and free.",
+			    text_peek(&names));
+	text_finish(&names, &text->failed);
+}
+
 /* "Read 3 times, at most 0.9 s from the highest moment …": what the columns are of. */
 static void compose_moments(struct composer *c, const struct profile_process *p)
 {
@@ -96,13 +121,7 @@ static void compose_moments(struct composer *c, const struct profile_process *p)
 	if (traced != PROFILE_ABSENT && traced)
 		text_printf(&text, " Of the blocks in use %s were allocated while recording.",
 			    as_bytes(traced));
-	if (end->flags & PERFX_MEMORY_SUM_GLIBC)
-		text_printf(&text, " malloc (glibc) holds %s in %s arena%s, of which %s is free%s.",
-			    as_bytes(end->heap_held_bytes), as_count(end->heap_arenas_count),
-			    plural(end->heap_arenas_count), as_bytes(end->heap_free_bytes),
-			    end->flags & PERFX_MEMORY_SUM_ROUGH
-				    ? " (about: it changed while it was read)"
-				    : "");
+	say_heaps(&text, end);
 	text_printf(&text, " Reserved, touched or not: %s.", as_bytes(end->reserved_bytes));
 	document_add(c->document, BLOCK_NOTE, &text);
 }

@@ -748,6 +748,25 @@ static json_t *memory_sum_of(const struct profile *p, const struct perfx_memory_
 		{"proportional", proportional ? memory_parts_of(sum->proportional) : json_null()});
 }
 
+/* Heaps of other allocators than glibc's. */
+static void put_other_heaps(json_t *object, const struct perfx_memory_sum *sum)
+{
+	struct perfx_memory_sum others = *sum;
+	struct text names = {0};
+
+	others.flags &= ~(uint32_t)PERFX_MEMORY_SUM_GLIBC;
+	if (memory_sum_allocators(&others, true, &names))
+		json_set(object, "other_heaps",
+			 json_object_of(
+				 {"libraries", json_string(text_peek(&names))},
+				 {"held_bytes", json_of_integer(sum->other_heaps_held_bytes)},
+				 {"free_bytes", json_of_integer(sum->other_heaps_free_bytes)}));
+	text_clear(&names);
+	if (memory_sum_allocators(sum, false, &names))
+		json_set(object, "unread_heaps", json_string(text_peek(&names)));
+	text_clear(&names);
+}
+
 static void put_memory_sums(struct json_output *o, const struct profile *p,
 			    const struct profile_process *process)
 {
@@ -773,6 +792,7 @@ static void put_memory_sums(struct json_output *o, const struct profile *p,
 					 {"rough", sum->flags & PERFX_MEMORY_SUM_ROUGH
 							   ? json_true()
 							   : json_null()}));
+		put_other_heaps(object, sum);
 		if (sum->flags & PERFX_MEMORY_SUM_PYTHON)
 			json_set_integer(object, "python_blocks", sum->python_blocks_count);
 		json_put(o, memory_moment_name(i), object);
