@@ -87,7 +87,8 @@ __noinline int make_thread(const struct perfx_probe *entry, bool leaves)
 	}
 	t = task_storage_make(&perfx_threads, task);
 	if (!t) {
-		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		if (!count_stateless_call(entry, traced->process))
+			counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return 0;
 	}
 	t->process = traced->process;

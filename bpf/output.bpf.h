@@ -57,7 +57,8 @@ static __always_inline __u32 new_context(__u32 parent, __u32 limit)
 	return perfx_next_context < limit ? __sync_fetch_and_add(&perfx_next_context, 1) : 0;
 }
 
-/* The node of a key; a new one is also t->new_context. 0: the table is full. */
+/* The node of a key; a new one is also t->new_context. t: NULL if the thread has no state. 0: the
+ * table is full. */
 static __always_inline __u32 context_id(struct thread *t, struct context_key *key, __u32 limit)
 {
 	struct perfx_context_node *node;
@@ -80,8 +81,37 @@ static __always_inline __u32 context_id(struct thread *t, struct context_key *ke
 		known = bpf_map_lookup_elem(&perfx_context_ids, key);
 		return known ? *known : 0;
 	}
-	t->new_context = id;
+	if (t)
+		t->new_context = id;
 	return id;
+}
+
+/*
+ * Counts a call on a thread for whose state the kernel has no memory at this moment, so the call
+ * has neither a time nor a caller. Returns whether it was counted: some hits are no calls of their
+ * own, which only the thread's state shows.
+ */
+__noinline int count_stateless_call(const struct perfx_probe *probe, __u32 process)
+{
+	struct context_key key = {.process = process};
+	struct perfx_context_node *node;
+	__u32 context;
+
+	if (!probe || probe->kind >= PERFX_PROBE_EXIT ||
+	    (probe->flags & (PERFX_PROBE_F_REPEATS | PERFX_PROBE_F_OUTERMOST)))
+		return 0;
+	key.function = probe->function;
+	context = context_id(NULL, &key, perfx_contexts_max);
+	node = context ? context_node(context) : NULL;
+	if (!node)
+		return 0;
+	counter_add(PERFX_COUNTER_UNTIMED_CALLS, 1);
+	counter_add(PERFX_COUNTER_STATELESS_CALLS, 1);
+	__sync_fetch_and_add(&node->calls_count, 1);
+	__sync_fetch_and_add(&node->untimed_count, 1);
+	if (probe->cost_program)
+		__sync_fetch_and_add(&node->unread_count, 1);
+	return 1;
 }
 
 /*

@@ -644,8 +644,9 @@ enum perfx_counter {
 #undef PERFX_LOSS_COUNTER
 		PERFX_COUNTER_SAMPLE_DROPS, /* of all processes */
 	PERFX_COUNTER_PROCESSES_FULL,	    /* processes that are not traced: too many */
-	PERFX_COUNTER_WAITS,   /* claimed slots of wait sums: user space names new ones */
-	PERFX_COUNTER_SAMPLES, /* of running threads */
+	PERFX_COUNTER_WAITS,	       /* claimed slots of wait sums: user space names new ones */
+	PERFX_COUNTER_SAMPLES,	       /* of running threads */
+	PERFX_COUNTER_STATELESS_CALLS, /* on threads without state, among the untimed calls */
 	PERFX_COUNTERS
 };
 

@@ -331,7 +331,7 @@ void tracer__expect_many_stacks(struct tracer *tracer)
 /*
  * The programs' state of a thread is allocated at its first hit, where the kernel must not sleep,
  * and charged to the control group of the tracer. If the group is at its limit because of the page
- * cache, the allocation fails, and the thread's calls are not seen, until an allocation that may
+ * cache, the allocation fails, and the thread's calls are not timed, until an allocation that may
  * sleep has reclaimed memory. So the tracer makes such an allocation, by a map, and frees it. Where
  * nothing can be reclaimed, the map is refused; touching pages would have a process killed.
  */
@@ -355,7 +355,8 @@ void tracer__make_room(struct tracer *tracer)
 
 void tracer__renew_room(struct tracer *tracer)
 {
-	uint64_t full = tracer__counter(tracer, PERFX_COUNTER_MAP_FULL);
+	uint64_t full = tracer__counter(tracer, PERFX_COUNTER_MAP_FULL) +
+			tracer__counter(tracer, PERFX_COUNTER_STATELESS_CALLS);
 
 	if (full > tracer->room_lacked && tracer->room_tries < ROOM_TRIES_MAX)
 		tracer__make_room(tracer);

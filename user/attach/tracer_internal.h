@@ -40,7 +40,7 @@ struct tracer {
 	struct links *links;
 	struct waiting *waiting; /* NULL: not recorded */
 	int account_fd;		 /* of BPF_ENABLE_STATS; 0: off */
-	uint64_t room_lacked;	 /* PERFX_COUNTER_MAP_FULL, when it was read last */
+	uint64_t room_lacked;	 /* losses for lack of memory, when read last */
 	unsigned room_tries;
 };
 

@@ -98,11 +98,12 @@ static void send_overflow(struct totals *totals, uint32_t id, const struct perfx
 	SINK_PACK(totals->recording->sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, overflow);
 }
 
-/* Nodes with calls that found no room in the ring. */
+/* Nodes with calls that found no room in the ring, or whose thread has no state. */
 static void send_overflows(struct totals *totals)
 {
 	struct recording *recording = totals->recording;
-	uint64_t overflowed = tracer__counter(recording->tracer, PERFX_COUNTER_RING_DROPS);
+	uint64_t overflowed = tracer__counter(recording->tracer, PERFX_COUNTER_RING_DROPS) +
+			      tracer__counter(recording->tracer, PERFX_COUNTER_STATELESS_CALLS);
 	uint32_t count;
 	const struct perfx_context_node *nodes = tracer__contexts(recording->tracer, &count);
 
