@@ -77,7 +77,7 @@ E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks $(BU
 	    $(BUILD)/e2e/shift
 
 # These goals build nothing or install their tools first; all others need the tools now.
-ifneq ($(filter-out help deps demo test test-all ci soak deb dist uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help deps demo test test-all ci soak deb dist wheel uninstall clean,$(or $(MAKECMDGOALS),all)),)
 MISSING := $(shell CC='$(CC)' CLANG='$(CLANG)' BPFTOOL='$(BPFTOOL)' .ci/deps --missing build)
 ifneq ($(MISSING),)
 $(error $(MISSING) $(if $(word 2,$(MISSING)),are,is) missing: sudo make deps)
@@ -101,7 +101,7 @@ help:
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|small|memory|ring|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
-	@echo '  make deb dist               packages for machines without a compiler, in $(BUILD)'
+	@echo '  make deb dist wheel         packages for machines without a compiler, in $(BUILD)'
 	@echo '  make check-packages         installs them in fresh systems of Debian 12 and 13 (ROOTS=)'
 	@echo '  make check-fresh            make demo and make test in a fresh Debian 12'
 	@echo '  make clean'
@@ -267,7 +267,7 @@ test:
 # make test with each kind of link, and long tests: an hour or two.
 test-all:
 	@.ci/deps build test long kernels chroot
-	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
+	$(AGAIN) tests deb dist wheel $(ML_VENV)/.done $(TF_VENV)/.done
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
 	@export PERFX_TESTS=all PERFX_FLAKY=fail; $(RUN_TESTS:@%=%) unit san python bpf ml breadth soak kernels packages fresh fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
@@ -290,7 +290,7 @@ check-kernels: $(BIN) workloads $(E2E_BIN)
 	@BUILD=$(BUILD) tests/kernels/check
 
 # ROOTS='noble=/srv/noble fedora=…' names folders with other systems for the tarball.
-check-packages: deb dist $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
+check-packages: deb dist wheel $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
 	@.ci/deps chroot
 	$(RUN_TESTS) packages; code=$$?; $(GIVE_BACK); exit $$code
 
@@ -670,9 +670,9 @@ uninstall:
 	rm -rf $(LIBDIR)/perfx
 	$(if $(PYTHONDIR),rm -rf $(PYDIR))
 
-# For machines without a compiler: a package for Debian 12, a tarball for other systems.
-.PHONY: deb dist
-deb dist:
+# For machines without a compiler: a package for Debian 12, a tarball for other systems, a package for pip.
+.PHONY: deb dist wheel
+deb dist wheel:
 	@BUILD=$(BUILD) .ci/package $@; code=$$?; $(GIVE_BACK); exit $$code
 
 # --- benchmarks -----------------------------------------------------------------------------

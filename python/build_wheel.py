@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Builds the package for pip (PEP 517): a zip file of the modules, libperfx and metadata.
+"""Builds the packages for pip: zip files of modules, programs and metadata.
 
-libperfx is compiled from the project's sources beside this folder, as by the Makefile. Without a
-compiler the package does not contain it and uses an installed one.
+perfx (PEP 517, `pip install ./python`) has the annotations and libperfx, which is compiled from the
+project's sources beside this folder, as by the Makefile. Without a compiler the package does not
+contain it and uses an installed one. perfx-trace (build_tool_wheel, for `make wheel`) has the tracer,
+too.
 """
 import base64
 import hashlib
@@ -23,16 +25,27 @@ LIBRARY = "libperfx.so.1"
 LIB_FLAGS = ("-std=c11 -O2 -fPIC -fvisibility=hidden -shared -nostdlib -s "
              f"-Wl,-soname,{LIBRARY}").split()
 VERSION = re.search(r'^__version__ = "(.*)"', (HERE / "perfx" / "__init__.py").read_text(), re.M)[1]
-METADATA = f"""Metadata-Version: 2.1
-Name: perfx
-Version: {VERSION}
-Summary: Annotations for perfx-trace: ranges, steps, counters; and profiling of a call
-License: BSD-2-Clause
+PLATFORM = "manylinux_2_34_x86_64"  # the glibc of Debian 12's libraries that perfx-trace needs
+EXTRAS = """License: BSD-2-Clause
 Requires-Python: >=3.8
 Provides-Extra: rich
 Requires-Dist: rich; extra == "rich"
 Provides-Extra: pandas
 Requires-Dist: pandas; extra == "pandas"
+"""
+METADATA = f"""Metadata-Version: 2.1
+Name: perfx
+Version: {VERSION}
+Summary: Annotations for perfx-trace: ranges, steps, counters; and profiling of a call
+{EXTRAS}"""
+TOOL_METADATA = f"""Metadata-Version: 2.1
+Name: perfx-trace
+Version: {VERSION}
+Summary: Shows why a running program is slow: an eBPF tracer for PyTorch, JAX and other Linux programs
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Topic :: System :: Monitoring
+Description-Content-Type: text/markdown
+{EXTRAS}
 """
 
 
@@ -57,8 +70,8 @@ def compile_library(folder):
     return out.read_bytes()
 
 
-def modules():
-    return sorted((HERE / "perfx").glob("*.py"))
+def modules(package="perfx"):
+    return sorted((HERE / package).glob("*.py"))
 
 
 class Wheel:
@@ -76,7 +89,11 @@ class Wheel:
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         self.record.append(f"{name},sha256={digest},{len(content)}")
 
-    def close(self, info):
+    def close(self, info, metadata, tag):
+        pure = "true" if tag.endswith("-any") else "false"
+        self.add(f"{info}/METADATA", metadata)
+        self.add(f"{info}/WHEEL", ("Wheel-Version: 1.0\nGenerator: perfx\n"
+                                   f"Root-Is-Purelib: {pure}\nTag: {tag}\n").encode())
         self.record.append(f"{info}/RECORD,,")
         self.add(f"{info}/RECORD", "\n".join([*self.record, ""]).encode())
         self.zip.close()
@@ -95,10 +112,28 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         wheel.add(f"perfx/{path.name}", path.read_bytes())
     if library:
         wheel.add(f"perfx/{LIBRARY}", library, 0o755)
-    wheel.add(f"{info}/METADATA", METADATA.encode())
-    wheel.add(f"{info}/WHEEL", ("Wheel-Version: 1.0\nGenerator: perfx\nRoot-Is-Purelib: "
-                                f"{'false' if library else 'true'}\nTag: {tag}\n").encode())
-    wheel.close(info)
+    wheel.close(info, METADATA.encode(), tag)
+    return name
+
+
+def build_tool_wheel(wheel_directory, prefix, licenses):
+    """The tracer, as `make install` has put it into the folder `prefix`: pip installs its bin, lib/perfx and share below
+    the prefix of the environment, where perfx-trace finds its libraries and man its page."""
+    prefix = pathlib.Path(prefix)
+    tag = f"py3-none-{PLATFORM}"
+    name = f"perfx_trace-{VERSION}-{tag}.whl"
+    info, data = (f"perfx_trace-{VERSION}.{kind}" for kind in ("dist-info", "data"))
+    wheel = Wheel(pathlib.Path(wheel_directory) / name)
+    for path in [*modules(), *modules("perfx_trace")]:
+        wheel.add(f"{path.parent.name}/{path.name}", path.read_bytes())
+    wheel.add(f"perfx/{LIBRARY}", (prefix / "lib" / LIBRARY).read_bytes(), 0o755)
+    wheel.add(f"{data}/scripts/perfx-trace", (prefix / "bin/perfx-trace").read_bytes(), 0o755)
+    for path in sorted(path for folder in ("lib/perfx", "share") for path in (prefix / folder).rglob("*")):
+        if path.is_file():
+            wheel.add(f"{data}/data/{path.relative_to(prefix)}", path.read_bytes())
+    for path in sorted(pathlib.Path(licenses).iterdir()):
+        wheel.add(f"{info}/licenses/{path.name}", path.read_bytes())
+    wheel.close(info, TOOL_METADATA.encode() + (HERE.parent / "README.md").read_bytes(), tag)
     return name
 
 

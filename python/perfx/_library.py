@@ -35,7 +35,7 @@ def source_tree():
 
 def prefixes():
     """Prefixes of `make install` to search, nearest first."""
-    yield from (parent.parent for parent in HERE.parents if parent.name == "lib")
+    yield from (parent.parent for parent in HERE.parents if parent.name in ("lib", "lib64"))
     yield pathlib.Path("/usr/local")
     yield pathlib.Path("/usr")
 

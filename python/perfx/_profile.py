@@ -16,11 +16,12 @@ from ._track import is_tracked, track
 
 NO_PRIVILEGE = 77  # perfx-trace's exit status
 FOREVER = "10000000"  # seconds; a signal stops the tracer earlier
+# {}: the tracer's path; sudo does not search virtual environments.
 HOW_TO_GET_PRIVILEGE = (
     "tracing takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Either run this program with "
-    "sudo; or let perfx.profile call sudo: PERFX_TRACE='sudo -n perfx-trace'; or give the tracer "
-    "the capabilities: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep "
-    "$(command -v perfx-trace). `perfx-trace doctor` says what works here")
+    "sudo; or let perfx.profile call sudo: PERFX_TRACE='sudo -n {0}'; or give the tracer "
+    "the capabilities: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep {0}. "
+    "`perfx-trace doctor` says what works here")
 
 
 class ProfilingError(RuntimeError):
@@ -39,8 +40,8 @@ def find_tracer():
     found = shutil.which("perfx-trace", path=os.pathsep.join(
         places[:1] + [os.environ.get("PATH", os.defpath)] + places[1:]))
     if not found:
-        raise ProfilingError("perfx-trace not found: build it and `sudo make install`, or set "
-                             "PERFX_TRACE=/path/to/perfx-trace")
+        raise ProfilingError("perfx-trace not found: build it and `sudo make install`, or pip install its wheel (make "
+                             "wheel), or set PERFX_TRACE=/path/to/perfx-trace")
     return [found]
 
 
@@ -87,7 +88,7 @@ class Tracer:
         code = self.process.returncode
         if code == NO_PRIVILEGE:
             return ProfilingError("not enough privilege to trace this process: "
-                                  f"{HOW_TO_GET_PRIVILEGE}.{self.said()}")
+                                  f"{HOW_TO_GET_PRIVILEGE.format(self.process.args[0])}.{self.said()}")
         return ProfilingError(f"{self.process.args[0]} ended with {code}{self.said()}")
 
     def stop(self):
