@@ -6,7 +6,7 @@
  * A group is the files of one folder with the same suffix, or the peer of sockets. Pipes, local
  * sockets and devices are not counted.
  */
-#include "thread.bpf.h"
+#include "stack.bpf.h"
 
 /* include/uapi/linux/stat.h, linux/socket.h */
 #define S_IFMT	 0170000
@@ -17,10 +17,9 @@
 
 #define SOCK_STREAM 1
 
-SUM_MAP(file_calls, PERFX_MAX_FILE_GROUPS);
+SUM_MAP(file_calls, PERFX_MAX_FILE_SUMS);
 
 volatile __u32 perfx_next_file_group = PERFX_FILES_OTHER + 1;
-
 struct group_key {
 	__u64 folder; /* inode of the folder; sockets: hash of the peer */
 	__u64 suffix; /* hash */
@@ -58,6 +57,13 @@ struct file_thread {
 	__u64 known_file, known_inode;
 	__u32 known_group, known_is_socket;
 	__u32 process, recording_window;
+	__u32 number; /* of the thread: PERFX_FILE_KEY */
+	__u32 tid;    /* 0: of several threads */
+	/* new sums, all 0: no room on the stack, below which there are five calls for a sample */
+	struct perfx_file_calls none;
+	/* Time in calls until the next sample, and since the last one. */
+	__s64 until_sample_ns;
+	__u64 since_sample_ns;
 	__u64 execs; /* of the process: exec keeps this state, for which it is another process */
 };
 
@@ -67,6 +73,14 @@ struct {
 	__type(key, int);
 	__type(value, struct file_thread);
 } perfx_file_threads SEC(".maps");
+
+/* A thread builds a stack here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct call_stack);
+} perfx_file_stacks SEC(".maps");
 
 /* NULL: the thread's process is not traced, or no memory. entry: as in process_at(). */
 static __always_inline struct file_thread *file_thread(const struct perfx_probe *entry)
@@ -90,6 +104,10 @@ static __always_inline struct file_thread *file_thread(const struct perfx_probe 
 	t->recording_window = current_recording_window();
 	t->execs = task->self_exec_id;
 	t->ret_addr_sp = t->last_file = t->sent_file = t->known_file = 0;
+	t->number = __sync_fetch_and_add(&traced->file_threads, 1) + 1;
+	if (t->number >= PERFX_MAX_FILE_THREADS)
+		t->number = 0;
+	t->tid = t->number ? task->pid : 0;
 	return t;
 }
 
@@ -315,11 +333,71 @@ static __always_inline void add_read(struct file_thread *t, struct perfx_file_ca
 	t->last_end = t->offset + bytes;
 }
 
-static __always_inline void call_ends(struct file_thread *t, __u8 action, __s64 result)
+/* A sample stands for so much time in calls, on average. */
+#define SAMPLE_NS 10000000
+/* The next try, where an unwind table was missing, which user space is loading. */
+#define RETRY_NS 1000000
+
+/* Returns whether to sample the call; *ns: the time that it stands for. is_new: it is the first one
+ * of the thread and group. */
+static __always_inline bool is_sampled(struct file_thread *t, bool is_new, __u64 call_ns, __u64 *ns)
 {
-	struct perfx_file_calls none = {.process = t->process}, *sums;
-	__u64 now = bpf_ktime_get_ns();
+	*ns = call_ns;
+	if (is_new)
+		return true;
+	t->since_sample_ns += call_ns;
+	t->until_sample_ns -= call_ns;
+	if (t->until_sample_ns > 0)
+		return false;
+	*ns = t->since_sample_ns;
+	t->since_sample_ns = 0;
+	t->until_sample_ns = SAMPLE_NS / 2 + bpf_get_prandom_u32() % SAMPLE_NS;
+	return true;
+}
+
+static __always_inline void emit_file_sample(struct file_thread *t, struct pt_regs *ctx,
+					     __u64 ret_addr_sp, __u64 ns)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_traced_process *traced = traced_of(task);
+	struct perfx_file_sample record = {.process = t->process, .group = t->group, .ns = ns};
+	struct call_stack *stack = task_storage_make(&perfx_file_stacks, task);
+	void *ring = ring_of(&perfx_memory, task->pid);
+
+	if (!traced || !stack || !ring)
+		return;
+	stack_walk_return(stack, ctx, t->return_address, ret_addr_sp);
+	if (PERFX_STACK_END(stack->head.flags) == PERFX_STACK_END_NO_TABLE) {
+		t->since_sample_ns += ns;
+		t->until_sample_ns = RETRY_NS;
+		return;
+	}
+	record.stack = stack_id(stack, traced->memory_process, task->pid);
+	record.hdr.size = record.hdr.fixed = sizeof(record);
+	record.hdr.kind = PERFX_KIND_FILE_SAMPLE;
+	record.time_ns = bpf_ktime_get_ns();
+	record.tid = task->pid;
+	if (bpf_ringbuf_output(ring, &record, sizeof(record), BPF_RB_NO_WAKEUP))
+		count_lost_sample(t->process);
+}
+
+/* Of the thread and t->group. NULL: no room. */
+static __always_inline struct perfx_file_calls *file_sums(struct file_thread *t)
+{
+	t->none.process = t->process;
+	t->none.key = PERFX_FILE_KEY(t->number, t->group);
+	t->none.group = t->group;
+	t->none.tid = t->tid;
+	return sums_get(&perfx_sum_file_calls, &t->none);
+}
+
+static __always_inline void call_ends(struct file_thread *t, __u8 action, struct pt_regs *ctx)
+{
+	struct perfx_file_calls *sums;
+	__s64 result = (__s64)PT_REGS_RC(ctx);
+	__u64 now = bpf_ktime_get_ns(), ret_addr_sp = t->ret_addr_sp, ns;
 	struct file *file;
+	bool is_new;
 
 	t->ret_addr_sp = 0;
 	if (action == PERFX_ANNOTATION_OPEN_FILE) {
@@ -330,10 +408,14 @@ static __always_inline void call_ends(struct file_thread *t, __u8 action, __s64 
 		find_group(t, (__u64)file);
 		t->group = file && !t->known_is_socket ? t->known_group : 0;
 	}
-	none.group = t->group;
-	sums = t->group ? sums_get(&perfx_sum_file_calls, &none) : NULL;
+	if (!t->group)
+		return;
+	sums = file_sums(t);
 	if (!sums)
 		return;
+	is_new = !(sums->opens_count | sums->reads_count | sums->writes_count | sums->errors_count);
+	if (is_sampled(t, is_new, now - t->start_ns, &ns))
+		emit_file_sample(t, ctx, ret_addr_sp, ns);
 	if (action == PERFX_ANNOTATION_OPEN_FILE) {
 		__sync_fetch_and_add(&sums->opens_count, 1);
 		__sync_fetch_and_add(&sums->open_ns, now - t->start_ns);
@@ -385,6 +467,6 @@ int perfx_on_file_call(struct pt_regs *ctx)
 	if (enters)
 		call_begins(t, annotation, ctx);
 	else if (t->ret_addr_sp == (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8)
-		call_ends(t, annotation->action, (__s64)PT_REGS_RC(ctx));
+		call_ends(t, annotation->action, ctx);
 	return 0;
 }

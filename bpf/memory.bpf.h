@@ -275,22 +275,13 @@ static __always_inline bool omits_stack(struct memory_thread *m, __u32 domain, _
 	return true;
 }
 
-/*
- * Records the stack of a call that returns. At a return probe the registers are the caller's; at an
- * exit site some may not be restored yet, so the function itself is unwound first.
- */
+/* Records the stack of a call that returns. */
 static __always_inline void walk_return(struct memory_thread *m, const struct open_call *open,
 					struct pt_regs *ctx, __u32 domain, __u64 ret_addr_sp)
 {
 	if (omits_stack(m, domain, open->return_address))
 		return;
-	if (PT_REGS_SP(ctx) <= ret_addr_sp && perfx_stacks_by == PERFX_STACKS_UNWIND) {
-		stack_walk(&m->stack, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
-			   PERFX_STACK_PC | STACK_SKIP_FIRST);
-		if (m->stack.addresses[0] == open->return_address)
-			return;
-	}
-	stack_walk(&m->stack, open->return_address, ret_addr_sp + 8, PT_REGS_FP(ctx), 0);
+	stack_walk_return(&m->stack, ctx, open->return_address, ret_addr_sp);
 }
 
 /*

@@ -53,14 +53,6 @@ struct {
 	__type(value, struct call_stack);
 } perfx_waiting_stack SEC(".maps");
 
-/* Samples without room, by process; 0: processes beyond the table. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_PROCESSES);
-	__type(key, __u32);
-	__type(value, __u64);
-} perfx_samples_lost SEC(".maps");
-
 /* The result of the iterator for a thread, valid until the thread runs again. */
 struct standing {
 	__u64 switches; /* context switches of the thread at that time */
@@ -78,16 +70,6 @@ struct {
 	__type(key, int);
 	__type(value, struct standing);
 } perfx_standing SEC(".maps");
-
-static __always_inline void count_lost_sample(__u32 process)
-{
-	__u32 key = process < PERFX_MAX_PROCESSES ? process : 0;
-	__u64 *lost = bpf_map_lookup_elem(&perfx_samples_lost, &key);
-
-	counter_add(PERFX_COUNTER_SAMPLE_DROPS, 1);
-	if (lost)
-		__sync_fetch_and_add(lost, 1);
-}
 
 static __always_inline void emit_sample(struct perfx_sample *sample)
 {

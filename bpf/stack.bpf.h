@@ -15,6 +15,24 @@ struct {
 	__array(values, struct ring);
 } perfx_memory __weak SEC(".maps");
 
+/* Samples without room, by process; 0: processes beyond the table. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} perfx_samples_lost __weak SEC(".maps");
+
+static __always_inline void count_lost_sample(__u32 process)
+{
+	__u32 key = process < PERFX_MAX_PROCESSES ? process : 0;
+	__u64 *lost = bpf_map_lookup_elem(&perfx_samples_lost, &key);
+
+	counter_add(PERFX_COUNTER_SAMPLE_DROPS, 1);
+	if (lost)
+		__sync_fetch_and_add(lost, 1);
+}
+
 struct stack_key {
 	__u64 hash;
 	__u32 process;

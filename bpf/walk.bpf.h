@@ -914,4 +914,20 @@ __weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64
 	return 0;
 }
 
+/*
+ * Walks the stack of a call that returns. At a return probe the registers are the caller's; at an
+ * exit site some may not be restored yet, so the function itself is unwound first.
+ */
+static __always_inline void stack_walk_return(struct call_stack *s, struct pt_regs *ctx,
+					      __u64 return_address, __u64 ret_addr_sp)
+{
+	if (PT_REGS_SP(ctx) <= ret_addr_sp && perfx_stacks_by == PERFX_STACKS_UNWIND) {
+		stack_walk(s, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
+			   PERFX_STACK_PC | STACK_SKIP_FIRST);
+		if (s->addresses[0] == return_address)
+			return;
+	}
+	stack_walk(s, return_address, ret_addr_sp + 8, PT_REGS_FP(ctx), 0);
+}
+
 #endif

@@ -261,9 +261,16 @@ struct perfx_annotation {
  * Files that the program uses, in groups: those of one folder with the same suffix, or a socket's
  * peer. Groups beyond the maximum are counted together, as PERFX_FILES_OTHER.
  */
-#define PERFX_MAX_FILE_GROUPS 4096
-#define PERFX_FILES_OTHER     1	  /* 0: none */
-#define PERFX_FILE_PATH_BYTES 512 /* a power of two */
+#define PERFX_FILE_GROUP_BITS 12
+#define PERFX_MAX_FILE_GROUPS (1 << PERFX_FILE_GROUP_BITS)
+#define PERFX_FILES_OTHER     1 /* 0: none */
+/* Sums of calls by threads, each with a group. */
+#define PERFX_MAX_FILE_SUMS 65536
+/* The key of such sums in a process. thread: number of the thread among those of the process that
+ * have used files, from 1; those beyond the maximum are counted together, as 0. */
+#define PERFX_MAX_FILE_THREADS	      (1u << (32 - PERFX_FILE_GROUP_BITS))
+#define PERFX_FILE_KEY(thread, group) ((thread) << PERFX_FILE_GROUP_BITS | (group))
+#define PERFX_FILE_PATH_BYTES	      512 /* a power of two */
 /* A name is cut to PERFX_FILE_NAME_BYTES - 1 bytes, a path to its last PERFX_FILE_DEPTH names. */
 #define PERFX_FILE_NAME_BYTES 256
 #define PERFX_FILE_DEPTH      24
@@ -430,6 +437,8 @@ struct perfx_traced_process {
 	/* Its first process index, unchanged by exec: distinguishes processes with the same pid. */
 	__u32 born;
 	__u32 runs_objects; /* it runs objects with costs, in this recording window */
+	__u32 file_threads; /* that have used files: PERFX_FILE_KEY */
+	__u32 pad;
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 

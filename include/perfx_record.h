@@ -54,6 +54,7 @@
 	X(STACK,             stack,              4,  24,  24, 0, FACT)           \
 	X(SAMPLE,            sample,             6,  56,  56, 0, EVENT)          \
 	X(SLICE,             slice,             81,  88,  88, 0, EVENT)          \
+	X(FILE_SAMPLE,       file_sample,       93,  40,  40, 0, EVENT)          \
 	X(THREAD_STATE,      thread_state,      84, 104, 104, 1, EVENT)          \
 	/* made by the agent in a process (--gpu 1) */                           \
 	X(GPU_ACTIVITY,      gpu_activity,      64, 104, 104, 0, EVENT)          \
@@ -109,7 +110,7 @@
 	X(CALL_COUNTERS,     call_counters,     53,  80,  80, 0, SUM)            \
 	X(PROCESS_COUNTERS,  process_counters,  54,  64,  64, 0, SUM)            \
 	X(OVERFLOW_VALUES,   overflow_values,   55,  64,  64, 0, SUM)            \
-	X(FILE_CALLS,        file_calls,        79, 120, 120, 0, SUM)            \
+	X(FILE_CALLS,        file_calls,        79, 128, 120, 0, SUM)            \
 	X(BLOCKED,           blocked,           57,  56,  56, 0, SUM)            \
 	X(BACKGROUND,        background,        63,  24,  24, 0, SUM)            \
 	X(GPU_LAUNCHES,      gpu_launches,      67,  64,  64, 0, SUM)            \
@@ -816,11 +817,11 @@ struct perfx_file_group {
 };
 #define PERFX_FIELDS_file_group IS_ID(group, FILE_GROUP)
 
-/* Calls of the C library on files and sockets: exact, by process and group of files. */
+/* Calls of the C library on files and sockets: exact, by thread and group of files. */
 struct perfx_file_calls {
 	struct perfx_record hdr;
 	__u32 process;
-	__u32 group; /* FILE_GROUP record */
+	__u32 key; /* of the thread and the group: PERFX_FILE_KEY */
 	__u64 opens_count, open_ns;
 	__u64 reads_count; /* that have returned, also without bytes (the end of a file) */
 	__u64 read_bytes, read_ns;
@@ -831,11 +832,29 @@ struct perfx_file_calls {
 	__u64 answers_count; /* sockets: first reads after a write, by the same thread */
 	__u64 answer_ns;     /* from the end of the write to the first bytes */
 	__u64 errors_count;  /* calls that failed, but for sockets that would block */
+	__u32 group;	     /* FILE_GROUP record */
+	__u32 tid;	     /* 0: of several threads */
 };
 #define PERFX_FIELDS_file_calls  \
 	IS_ID(process, PROCESS)  \
 	IS_ID(group, FILE_GROUP) \
 	HAS_SUMS(13)
+
+/* A call on a file or socket that stands for others, with the stack that made it: the more likely
+ * the longer it took. The first one of each thread and group stands for itself. */
+struct perfx_file_sample {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 ns; /* the time in calls that it stands for */
+	__u32 process;
+	__u32 tid;
+	__u32 group; /* FILE_GROUP record */
+	__u32 stack; /* STACK record; 0: unknown */
+};
+#define PERFX_FIELDS_file_sample \
+	IS_TIME(time_ns)         \
+	IS_ID(process, PROCESS)  \
+	IS_ID(group, FILE_GROUP)
 
 /* Calls whose span record was dropped: exact sums per calling context. */
 struct perfx_overflow_calls {

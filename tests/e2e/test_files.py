@@ -32,18 +32,26 @@ def test_files_and_peers(tmp_path):
     assert bins["stored_bytes"] == 0 and bins["errors"] == 0  # just written
     assert bins["file_system"] == log["file_system"] != ""
     assert 0 < bins["read_ns"] + bins["open_ns"] == bins["total_ns"]
+    assert [(t["tid"], t["reads"], t["read_bytes"]) for t in bins["threads"]] == [
+        (program.pid, bins["reads"], bins["read_bytes"])]
+    assert {line["function"] for line in bins["lines"]} <= {"use_files", "open_in"}
+    assert 0 < sum(line["sampled_ns"] for line in bins["lines"]) <= bins["total_ns"]
     server, = (row for name, row in rows.items() if name.startswith("tcp ") and (name[14:], "reads") not in expected)
     # its first wait for a request began before the recording
+    thread, = server["threads"]
+    assert thread["tid"] != program.pid and thread["read_bytes"] == server["read_bytes"]
     assert server["read_bytes"] == (3 * 5 - 1) * 100 and server["write_bytes"] == 3 * 5 * 5000
 
 
 READS_AND_EXECUTES_ITSELF = """
-import os, sys
+import os, sys, time
 path, *rest = sys.argv[1:]
 if rest:
     print("ready", os.getpid(), flush=True)
 os.read(0, 3)
-os.read(os.open(path, os.O_RDONLY), 100)
+end = time.monotonic() + 0.03
+while time.monotonic() < end:
+    open(path).close()
 print("done", flush=True)
 if rest:
     os.execv(sys.executable, [sys.executable, __file__, *rest])
@@ -51,7 +59,7 @@ if rest:
 
 
 def test_files_of_a_program_that_executes_another(tmp_path):
-    """A thread keeps its id over exec; its calls count for the new program."""
+    """A thread keeps its id over exec; its calls count for the new program, with the line that calls."""
     script, *read = (tmp_path / name for name in ("reads.py", "read.before", "read.after"))
     script.write_text(READS_AND_EXECUTES_ITSELF)
     for path in read:
@@ -60,6 +68,9 @@ def test_files_of_a_program_that_executes_another(tmp_path):
     tracer = Tracer(program.pid, "--files", "on", "--memory", "off")
     program.go(2)
     program.finish()
-    found = [[row["name"] for row in process.get("files", []) if row["name"] in map(str, read)]
-             for process in tracer.stop()["processes"]]
-    assert found == [[str(path)] for path in read]
+    rows = [[row for row in process.get("files", []) if row["name"] in map(str, read)]
+            for process in tracer.stop()["processes"]]
+    assert [[row["name"] for row in of_process] for of_process in rows] == [[str(path)] for path in read]
+    line = 1 + READS_AND_EXECUTES_ITSELF.splitlines().index("    open(path).close()")
+    (before,), _ = rows
+    assert [(of["file"], of["line"]) for of in before["lines"]] == [(str(script), line)]

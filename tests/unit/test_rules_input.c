@@ -345,11 +345,23 @@ Test(rules_input, waits_for_the_next_batch)
 	forget(&report);
 }
 
+static void reads_files(struct stream *s, uint32_t process, uint32_t tid, bool slow)
+{
+	stream_plain(s, PERFX_KIND_FILE_CALLS, struct perfx_file_calls, .process = process,
+		     .group = 2, .tid = tid, .opens_count = 2, .open_ns = slow ? S : 1,
+		     .reads_count = 400, .read_bytes = 100 << 20, .read_ns = slow ? 2 * S : 1,
+		     .stored_bytes = 75 << 20);
+	stream_plain(s, PERFX_KIND_FILE_SAMPLE, struct perfx_file_sample, .time_ns = S,
+		     .ns = 10 * MS, .process = process, .tid = tid, .group = 2,
+		     .stack = PYTHON_CODE);
+}
+
 /* 600 ms of each second are the loader's; its files take a half of that, or a little. */
 Test(rules_input, names_the_files_that_the_data_comes_from)
 {
 	static const char *const files = "; reads /data/train/0.bin (nfs4) at 10.0 MiB/s, "
-					 "75.0 % not cached, 1.50 s a file";
+					 "75.0 % not cached, 1.50 s a file, mostly in normalize "
+					 "(features.py:88)";
 
 	for (unsigned slow = 0; slow < 2; slow++) {
 		struct stream s = {0};
@@ -361,16 +373,38 @@ Test(rules_input, names_the_files_that_the_data_comes_from)
 		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = BATCHES}, 600);
 		stream_add(&s, PERFX_KIND_FILE_GROUP, struct perfx_file_group,
 			   STRINGS("/data/train/0.bin", "nfs4"), .group = 2);
-		stream_plain(&s, PERFX_KIND_FILE_CALLS, struct perfx_file_calls, .process = 1,
-			     .group = 2, .opens_count = 2, .open_ns = slow ? S : 1,
-			     .reads_count = 400, .read_bytes = 100 << 20,
-			     .read_ns = slow ? 2 * S : 1, .stored_bytes = 75 << 20);
+		reads_files(&s, 1, MAIN, slow);
 		report = end(&s);
 		cr_assert_not_null(find(&report, "DataBound"));
 		evidence = find(&report, "DataBound")->evidence;
-		cr_expect_eq(strstr(evidence, files) != NULL, slow, "%s", evidence);
+		cr_expect_eq(strstr(evidence, "; reads ") != NULL, slow, "%s", evidence);
+		cr_expect(!slow || contains(evidence, files));
 		forget(&report);
 	}
+}
+
+/* Two threads of a worker read, and one computes 500 ms of four files. */
+Test(rules_input, names_the_workers_that_read)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	steps(&s);
+	samples(&s, (struct perfx_sample){.stack = FRAMEWORK, .context = BATCHES}, 600);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .process = 2, .tid = WORKER}, 50);
+	stream_add(&s, PERFX_KIND_FILE_GROUP, struct perfx_file_group,
+		   STRINGS("/data/train/*.bin", "nfs4"), .group = 2);
+	reads_files(&s, 2, WORKER, true);
+	reads_files(&s, 2, WORKER + 1, true);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "DataBound"));
+	cr_expect(contains(find(&report, "DataBound")->evidence,
+			   "; a worker reads /data/train/*.bin (nfs4) at 20.0 MiB/s, 75.0 % not "
+			   "cached, 1.50 s a file, mostly in normalize (features.py:88); it "
+			   "computes 125 ms a file, mostly in normalize (features.py:88)"),
+		  "%s", find(&report, "DataBound")->evidence);
+	forget(&report);
 }
 
 #define CALLED 9

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of the calls of processes on files and sockets. */
+/* Sums of the calls of threads on files and sockets, and samples of these calls. */
 struct files {
 	struct file_group {
 		const char *name, *type; /* NULL: not described */
@@ -20,6 +20,28 @@ struct files {
 	} * list;
 	size_t capacity, count;
 };
+
+/* Of a group in a process; more of them fall into one, without a thread or a stack. */
+#define USERS_MAX   4096
+#define SAMPLES_MAX 1024
+
+/* NULL with errno: ENOSPC, ENOMEM, or as process_get(). */
+static struct files_used *used_get(struct aggregate *a, uint32_t process, uint32_t group)
+{
+	struct files *files = a->files;
+	uint64_t key = MAP64_PAIR(process, group);
+	struct files_used *used = MAP64_FIND_OF(files, key);
+
+	if (used)
+		return used;
+	errno = ENOSPC;
+	if (files->count >= AGGREGATE_FILE_GROUPS_MAX || !process_get(a, process))
+		return NULL;
+	used = MAP64_ITEM_OF(files, key);
+	if (used)
+		*used = (struct files_used){.process = process, .group = group};
+	return used;
+}
 
 static int handle_file_group(struct aggregate *a, const struct event *event)
 {
@@ -39,23 +61,8 @@ static int handle_file_group(struct aggregate *a, const struct event *event)
 	return group->name && group->type ? 0 : -ENOMEM;
 }
 
-static int handle_file_calls(struct aggregate *a, const struct event *event)
+static void add_calls(struct profile_file_calls *sums, const struct perfx_file_calls *record)
 {
-	struct files *files = a->files;
-	const struct perfx_file_calls *record = &event->file_calls;
-	uint64_t key = MAP64_PAIR(record->process, record->group);
-	struct files_used *used = MAP64_FIND_OF(files, key);
-	struct profile_files *sums;
-
-	if (!used) {
-		if (files->count >= AGGREGATE_FILE_GROUPS_MAX || !process_get(a, record->process))
-			return undecoded(a);
-		used = MAP64_ITEM_OF(files, key);
-		if (!used)
-			return -ENOMEM;
-		*used = (struct files_used){.process = record->process, .group = record->group};
-	}
-	sums = &used->sums;
 	add_up(&sums->ns,
 	       add_capped(record->open_ns, add_capped(record->read_ns, record->write_ns)));
 	add_up(&sums->opens_count, record->opens_count);
@@ -71,11 +78,73 @@ static int handle_file_calls(struct aggregate *a, const struct event *event)
 	add_up(&sums->answers_count, record->answers_count);
 	add_up(&sums->answer_ns, record->answer_ns);
 	add_up(&sums->errors_count, record->errors_count);
+}
+
+static struct profile_file_user *user_get(struct profile_files *files, uint32_t tid)
+{
+	if (files->users_count >= USERS_MAX)
+		tid = 0;
+	FOR_EACH (user, files->users)
+		if (user->tid == tid)
+			return user;
+	if (LIST_ADD(files->users, (struct profile_file_user){.tid = tid}))
+		return NULL;
+	return &files->users[files->users_count - 1];
+}
+
+static int handle_file_calls(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_file_calls *record = &event->file_calls;
+	struct files_used *used = used_get(a, record->process, record->group);
+	struct profile_file_user *user;
+
+	if (!used)
+		return rejected(a);
+	user = user_get(&used->sums, record->tid);
+	if (!user)
+		return -ENOMEM;
+	add_calls(&used->sums.calls, record);
+	add_calls(&user->calls, record);
 	return 0;
 }
 
-ORDER(by_time, struct profile_files, DESCENDING(a->ns, b->ns),
-      DESCENDING(a->read_bytes, b->read_bytes), strcmp(a->name, b->name))
+static int handle_file_sample(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_file_sample *record = &event->file_sample;
+	struct files_used *used = used_get(a, record->process, record->group);
+	struct profile_files *sums;
+	uint32_t stack;
+
+	if (!used)
+		return rejected(a);
+	saw_time(a, record->time_ns);
+	sums = &used->sums;
+	stack = sums->samples_count < SAMPLES_MAX ? record->stack : 0;
+	FOR_EACH (sample, sums->samples) {
+		if (sample->id != stack)
+			continue;
+		add_up(&sample->ns, record->ns);
+		sample->count++;
+		return 0;
+	}
+	return LIST_ADD(sums->samples,
+			(struct profile_file_sample){.id = stack, .ns = record->ns, .count = 1});
+}
+
+ORDER(by_time, struct profile_files, DESCENDING(a->calls.ns, b->calls.ns),
+      DESCENDING(a->calls.read_bytes, b->calls.read_bytes), strcmp(a->name, b->name))
+ORDER(user_by_time, struct profile_file_user, DESCENDING(a->calls.ns, b->calls.ns),
+      ASCENDING(a->tid, b->tid))
+ORDER(sample_by_time, struct profile_file_sample, DESCENDING(a->ns, b->ns), ASCENDING(a->id, b->id))
+
+static void fill_samples(const struct finish_ctx *ctx, struct files_used *used)
+{
+	struct profile_files *sums = &used->sums;
+
+	FOR_EACH (sample, sums->samples)
+		sample->stack = stack_of(ctx, used->process, sample->id);
+	SORT_ITEMS(sums->samples, sums->samples_count, sample_by_time);
+}
 
 static int fill_files(struct finish_ctx *ctx)
 {
@@ -106,6 +175,8 @@ static int fill_files(struct finish_ctx *ctx)
 		used->sums.name = group.name;
 		used->sums.type = group.type;
 		used->sums.is_socket = group.is_socket;
+		SORT_ITEMS(used->sums.users, used->sums.users_count, user_by_time);
+		fill_samples(ctx, used);
 		process->files[process->files_count++] = used->sums;
 	}
 	FOR_EACH (process, ctx->profile->processes)
@@ -117,6 +188,10 @@ static void clear_files(void *state)
 {
 	struct files *files = state;
 
+	FOR_EACH_OF (used, *files) {
+		free(used->sums.users);
+		free(used->sums.samples);
+	}
 	map64_clear(&files->ids);
 	free(files->groups);
 	free(files->list);
@@ -124,7 +199,8 @@ static void clear_files(void *state)
 
 const struct part part_files = {
 	PART_STATE(files),
-	.add = {TAKES(FILE_GROUP, file_group), TAKES(FILE_CALLS, file_calls)},
+	.add = {TAKES(FILE_GROUP, file_group), TAKES(FILE_CALLS, file_calls),
+		TAKES(FILE_SAMPLE, file_sample)},
 	.finish = fill_files,
 	.clear = clear_files,
 };

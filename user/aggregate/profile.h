@@ -430,11 +430,8 @@ struct profile_capture {
 	uint64_t losses[PERFX_LOSS_KINDS];
 };
 
-/* Files of one folder with the same suffix, or a peer of sockets: the C library's calls, exact. */
-struct profile_files {
-	const char *name; /* "/data/train.bin", or with "*.jpg" at its end, "tcp 10.0.0.7:443" */
-	const char *type; /* of the file system; "": of a socket, or unknown */
-	bool is_socket;
+/* Calls of the C library on files and sockets, exact. */
+struct profile_file_calls {
 	uint64_t ns; /* in all of these calls, of all threads */
 	uint64_t opens_count, open_ns;
 	uint64_t reads_count, read_bytes, read_ns;
@@ -443,6 +440,27 @@ struct profile_files {
 	uint64_t writes_count, write_bytes, write_ns;
 	uint64_t answers_count, answer_ns; /* sockets: from a write to the first bytes */
 	uint64_t errors_count;
+};
+
+/* Files of one folder with the same suffix, or a peer of sockets. */
+struct profile_files {
+	const char *name; /* "/data/train.bin", or with "*.jpg" at its end, "tcp 10.0.0.7:443" */
+	const char *type; /* of the file system; "": of a socket, or unknown */
+	bool is_socket;
+	struct profile_file_calls calls; /* of all threads */
+	struct profile_file_user {
+		uint32_t tid; /* 0: of several threads */
+		struct profile_file_calls calls;
+	} * users; /* descending time */
+	size_t users_count, users_capacity;
+	/* Who calls: stacks of sampled calls, and the time in calls for which they stand;
+	 * descending. */
+	struct profile_file_sample {
+		const struct profile_stack *stack; /* NULL: unknown */
+		uint32_t id;
+		uint64_t ns, count;
+	} * samples;
+	size_t samples_count, samples_capacity;
 };
 
 struct profile_process {

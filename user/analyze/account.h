@@ -37,6 +37,8 @@ struct lines {
 void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns);
 /* Finds the function with the most time, and its line with the most. */
 struct place lines_lead(const struct lines *lines);
+/* Adds the lines that call on files, by the samples of these calls. */
+void lines_add_files(struct lines *lines, const struct profile_files *files);
 
 /*
  * Where a thread was on a CPU, by its samples. A pure function of the profile.

@@ -23,6 +23,12 @@ void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t 
 		lines->lines[lines->count++] = (struct place){frame, ns, ns};
 }
 
+void lines_add_files(struct lines *lines, const struct profile_files *files)
+{
+	FOR_EACH (sample, files->samples)
+		lines_add(lines, stack_place(sample->stack), sample->ns);
+}
+
 struct place lines_lead(const struct lines *lines)
 {
 	struct place lead = {0};

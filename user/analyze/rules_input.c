@@ -34,6 +34,7 @@
 #include "remedy_texts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Time per step: exact by the loader's range, if that has a name. */
@@ -602,55 +603,176 @@ static void add_data_cause(struct text *text, const struct rules_ctx *ctx,
 	add_preparation(text, &loader->own);
 }
 
-/* Sums of the files of one name over the process and its descendants. */
-static void add_files_of(struct profile_files *sums, const struct rules_ctx *ctx)
+/* Reads of the files of one name, by the threads of a job. */
+struct reading {
+	const char *name, *type;
+	uint64_t ns, opens_count, read_bytes, stored_bytes;
+	unsigned threads, workers; /* that read: own threads, other processes */
+	bool is_own;		   /* the thread of the steps reads */
+	struct lines lines;	   /* that read */
+	/* Samples of the reading threads on a CPU, outside of these calls. */
+	uint64_t computes_ns;
+	struct lines computes;
+};
+
+/* "__libc_read", "__open64_nocancel" */
+static bool is_call_on_files(const struct profile_frame *frame)
 {
+	static const char *const words[] = {"open",   "open64",	  "openat",  "openat64",
+					    "read",   "pread",	  "pread64", "readv",
+					    "preadv", "preadv64", NULL};
+	char word[16];
+
+	if (!frame_is_system_library(frame))
+		return false;
+	for (const char *at = frame->function; *at; at += *at == '_') {
+		size_t length = strcspn(at, "_");
+
+		snprintf(word, sizeof(word), "%.*s", (int)length, at);
+		if (text_is_one_of(word, words))
+			return true;
+		at += length;
+	}
+	return false;
+}
+
+static void add_computing(struct reading *reading, const struct profile_process *process,
+			  uint32_t tid)
+{
+	FOR_EACH_OF (sample, process->samples) {
+		const struct profile_stack *stack = sample->stack;
+
+		if (sample->tid != tid || sample->state != PERFX_SAMPLE_ON_CPU ||
+		    (stack && stack->frames_count && is_call_on_files(stack->frames[0])))
+			continue;
+		reading->computes_ns += sample->ns;
+		lines_add(&reading->computes, stack_place(stack), sample->ns);
+	}
+}
+
+static void add_reading_of(struct reading *reading, const struct rules_ctx *ctx,
+			   const struct profile_process *process, const struct profile_files *files)
+{
+	bool is_own, is_worker = false;
+
+	reading->ns += files->calls.open_ns + files->calls.read_ns;
+	reading->opens_count += files->calls.opens_count;
+	reading->read_bytes += files->calls.read_bytes;
+	reading->stored_bytes += files->calls.stored_bytes;
+	lines_add_files(&reading->lines, files);
+	FOR_EACH (user, files->users) {
+		if (!user->calls.read_bytes)
+			continue;
+		is_own = process == ctx->process;
+		reading->threads += is_own;
+		is_worker = !is_own;
+		reading->is_own |= is_own && user->tid == process->steps.tid;
+		add_computing(reading, process, user->tid);
+	}
+	reading->workers += is_worker;
+}
+
+/* Of the process and its descendants. */
+static void find_reading(struct reading *reading, const struct rules_ctx *ctx, const char *name)
+{
+	*reading = (struct reading){.name = name, .type = ""};
 	FOR_EACH (process, ctx->profile->processes) {
 		if (!profile_is_same_job(ctx->profile, process, ctx->process))
 			continue;
 		FOR_EACH (files, process->files) {
-			if (strcmp(files->name, sums->name) != 0)
+			if (strcmp(files->name, name) != 0)
 				continue;
-			sums->ns += files->open_ns + files->read_ns;
-			sums->opens_count += files->opens_count;
-			sums->read_bytes += files->read_bytes;
-			sums->stored_bytes += files->stored_bytes;
+			reading->type = files->type;
+			add_reading_of(reading, ctx, process, files);
 		}
 	}
 }
 
-/* "; reads /data/train/… (nfs4) at 12.0 MB/s, 97.0 % not cached, 4.10 ms a file": the files that
- * take most of the loaders' time, if that is much of the time for batches. */
-static void add_files(struct text *text, const struct rules_ctx *ctx)
+static uint64_t reads_ns(const struct rules_ctx *ctx, const char *name)
 {
-	double wall_ns = (double)profile_recorded_ns(ctx->profile, ctx->process);
-	struct profile_files most = {0};
+	uint64_t ns = 0;
+
+	FOR_EACH (process, ctx->profile->processes)
+		FOR_EACH (files, process->files)
+			if (profile_is_same_job(ctx->profile, process, ctx->process) &&
+			    !strcmp(files->name, name))
+				ns += files->calls.open_ns + files->calls.read_ns;
+	return ns;
+}
+
+/* The files that take most of the loaders' time; NULL: there are none. */
+static const char *most_read(const struct rules_ctx *ctx)
+{
+	const char *most = NULL;
+	uint64_t most_ns = 0;
 
 	FOR_EACH (process, ctx->profile->processes) {
 		if (!profile_is_same_job(ctx->profile, process, ctx->process))
 			continue;
 		FOR_EACH (files, process->files) {
-			struct profile_files sums = {.name = files->name, .type = files->type};
+			uint64_t ns;
 
-			if (files->is_socket || !files->read_bytes)
+			if (files->is_socket || !files->calls.read_bytes)
 				continue;
-			add_files_of(&sums, ctx);
-			if (sums.ns > most.ns)
-				most = sums;
+			ns = reads_ns(ctx, files->name);
+			if (ns > most_ns)
+				most = files->name;
+			most_ns = max_u64(most_ns, ns);
 		}
 	}
-	if (!most.ns || wall_ns <= 0 ||
-	    (double)most.ns < ctx->thresholds->data_bound_own * all_batches_ns(ctx))
+	return most;
+}
+
+/* "; 4 workers and 2 threads read " */
+static void add_readers(struct text *text, const struct reading *reading)
+{
+	unsigned threads = reading->threads, workers = reading->workers;
+
+	text_add(text, "; ");
+	if (workers > 1)
+		text_printf(text, "%u workers ", workers);
+	else if (workers)
+		text_add(text, "a worker ");
+	if (workers && threads)
+		text_add(text, "and ");
+	if (threads > 1 || (threads && workers))
+		text_printf(text, "%u thread%s ", threads, threads > 1 ? "s" : "");
+	else if (threads && !reading->is_own)
+		text_add(text, "another thread ");
+	text_add(text, workers + threads > 1 ? "read " : "reads ");
+}
+
+/* "; 4 workers read /data/train/… (nfs4) at 12.0 MB/s, 97.0 % not cached, 4.10 ms a file, mostly in
+ * load (data.py:12); they compute 3.00 ms a file, mostly in decode (data.py:20)": the files that
+ * take most of the loaders' time, if that is much of the time for batches. */
+static void add_files(struct text *text, const struct rules_ctx *ctx)
+{
+	double wall_ns = (double)profile_recorded_ns(ctx->profile, ctx->process);
+	const char *name = most_read(ctx);
+	struct reading reading;
+
+	if (!name || wall_ns <= 0)
 		return;
-	text_printf(text, "; reads %s", most.name);
-	if (*most.type)
-		text_printf(text, " (%s)", most.type);
+	find_reading(&reading, ctx, name);
+	if ((double)reading.ns < ctx->thresholds->data_bound_own * all_batches_ns(ctx))
+		return;
+	add_readers(text, &reading);
+	text_add(text, name);
+	if (*reading.type)
+		text_printf(text, " (%s)", reading.type);
 	text_printf(text, " at %s/s, %s not cached",
-		    as_bytes(u64_of((double)most.read_bytes * 1e9 / wall_ns)),
-		    as_percent((double)min_u64(most.stored_bytes, most.read_bytes) /
-			       (double)most.read_bytes));
-	if (most.opens_count)
-		text_printf(text, ", %s a file", as_ns(most.ns / most.opens_count));
+		    as_bytes(u64_of((double)reading.read_bytes * 1e9 / wall_ns)),
+		    as_percent((double)min_u64(reading.stored_bytes, reading.read_bytes) /
+			       (double)reading.read_bytes));
+	if (reading.opens_count)
+		text_printf(text, ", %s a file", as_ns(reading.ns / reading.opens_count));
+	location_after(text, ", mostly in ", lines_lead(&reading.lines).frame);
+	if (reading.is_own || !reading.opens_count || !reading.computes_ns)
+		return;
+	text_printf(text, "; %s %s a file",
+		    reading.threads + reading.workers > 1 ? "they compute" : "it computes",
+		    as_ns(reading.computes_ns / reading.opens_count));
+	location_after(text, ", mostly in ", lines_lead(&reading.computes).frame);
 }
 
 static void add_suggestion(struct note *note, struct rules_ctx *ctx, const struct loader *loader)

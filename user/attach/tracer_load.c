@@ -149,8 +149,10 @@ static void open_files(struct tracer *tracer, bool wanted)
 				  wanted && !tracer->lacks[TRACER_FILES]);
 	if (tracer->hit_link == PERFX_LINK_MULTI)
 		set_attach_type(skel->progs.perfx_on_file_call, BPF_ATTACH_UPROBE_MULTI);
-	if (wanted)
-		bpf_map__set_max_entries(skel->maps.perfx_files_seen, PERFX_MAX_FILE_GROUPS);
+	if (!wanted)
+		return;
+	bpf_map__set_max_entries(skel->maps.perfx_files_seen, PERFX_MAX_FILE_GROUPS);
+	bpf_map__set_max_entries(skel->maps.perfx_stack_ids, PERFX_MAX_STACKS);
 }
 
 /* Threads' perf events, where the programs find them. */

@@ -126,6 +126,7 @@ static int emit_timed(struct time_slice *slice, const struct event *event, bool 
 		return 0;
 	switch (side == BEFORE ? event->kind : PERFX_KIND_INVALID) {
 	case PERFX_KIND_SAMPLE:
+	case PERFX_KIND_FILE_SAMPLE:
 	case PERFX_KIND_THREAD_STATE:
 	case PERFX_KIND_WAIT_TARGET:
 	case PERFX_KIND_GPU_ACTIVITY:

@@ -181,14 +181,15 @@ static void name_stack(struct recording *recording, uint32_t process, uint32_t *
 	frames__name_stack(recording->frames, process, stack, time_ns);
 }
 
-/* Each control record, name of a range, CONTEXT, STACK, ALLOCATION, SAMPLE and THREAD_STATE as it
- * passes. */
+/* Each control record, name of a range, CONTEXT, STACK, ALLOCATION, SAMPLE, FILE_SAMPLE and
+ * THREAD_STATE as it passes. */
 static void on_record(void *ctx, struct perfx_record *record)
 {
 	struct recording *recording = ctx;
 	struct perfx_recording_window *window = (struct perfx_recording_window *)record;
 	struct perfx_allocation *allocation = (struct perfx_allocation *)record;
 	struct perfx_sample *sample = (struct perfx_sample *)record;
+	struct perfx_file_sample *file_sample = (struct perfx_file_sample *)record;
 	struct perfx_thread_state *state = (struct perfx_thread_state *)record;
 	struct perfx_stack *stack = (struct perfx_stack *)record;
 	struct perfx_function *range = (struct perfx_function *)record;
@@ -209,6 +210,10 @@ static void on_record(void *ctx, struct perfx_record *record)
 	case PERFX_KIND_SAMPLE:
 		name_stack(recording, sample->process, &sample->stack, sample->time_ns);
 		dump__on_sample(recording, sample);
+		break;
+	case PERFX_KIND_FILE_SAMPLE:
+		name_stack(recording, file_sample->process, &file_sample->stack,
+			   file_sample->time_ns);
 		break;
 	case PERFX_KIND_THREAD_STATE:
 		name_stack(recording, state->process, &state->stack, state->time_ns);

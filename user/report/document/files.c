@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/document/compose.h"
 
+#include "analyze/account.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -21,32 +22,41 @@ void compose_files(struct composer *c, const struct profile_process *p)
 	if (!p->files_count)
 		return;
 	FOR_EACH (f, p->files)
-		has |= (f->is_socket ? HAS_PEERS : HAS_FILES) | (f->writes_count ? HAS_WRITES : 0);
+		has |= (f->is_socket ? HAS_PEERS : HAS_FILES) |
+		       (f->calls.writes_count ? HAS_WRITES : 0);
 	document_say(c->document, BLOCK_SECTION, "Files and peers");
-	document_headings(
-		c->document, has, NUMBERS("Time"), NUMBERS("Opens", .rank = 2),
-		NUMBERS("An open", .rank = 3, .where = HAS_FILES), NUMBERS("Reads", .rank = 2),
-		NUMBERS("Read"), NUMBERS("Not cached", .where = HAS_FILES),
-		NUMBERS("Sequential", .rank = 1, .where = HAS_FILES),
-		NUMBERS("Written", .where = HAS_WRITES), NUMBERS("First byte", .where = HAS_PEERS),
-		WORDS("On", .rank = 1, .where = HAS_FILES), REST("Files", .cut_end = true));
+	document_headings(c->document, has, NUMBERS("Time"), NUMBERS("Opens", .rank = 2),
+			  NUMBERS("An open", .rank = 3, .where = HAS_FILES),
+			  NUMBERS("Reads", .rank = 2), NUMBERS("Read"),
+			  NUMBERS("Not cached", .where = HAS_FILES),
+			  NUMBERS("Sequential", .rank = 2, .where = HAS_FILES),
+			  NUMBERS("Written", .where = HAS_WRITES),
+			  NUMBERS("First byte", .where = HAS_PEERS),
+			  WORDS("On", .rank = 1, .where = HAS_FILES), NUMBERS("Threads", .rank = 2),
+			  WORDS("Mostly in"), REST("Files", .cut_end = true));
 	FOR_EACH (f, p->files) {
+		struct lines lines = {0};
+
 		if (shown++ >= c->limits->functions)
 			break;
+		lines_add_files(&lines, f);
 		/* what was read ahead for others counts once, here or there */
-		document_row(c->document, cell_ns(f->ns), cell_count(f->opens_count),
-			     cell_ns(mean(f->open_ns, f->opens_count)), cell_count(f->reads_count),
-			     cell_bytes(f->read_bytes),
-			     cell_share(f->is_socket || !f->read_bytes
-						? PROFILE_ABSENT
-						: min_u64(f->stored_bytes, f->read_bytes),
-					f->read_bytes),
-			     cell_share(f->is_socket || !f->reads_count ? PROFILE_ABSENT
-									: f->sequential_count,
-					f->reads_count),
-			     cell_bytes(f->writes_count ? f->write_bytes : PROFILE_ABSENT),
-			     cell_ns(mean(f->answer_ns, f->answers_count)),
-			     compose_name(c, f->type), compose_name(c, f->name));
+		document_row(
+			c->document, cell_ns(f->calls.ns), cell_count(f->calls.opens_count),
+			cell_ns(mean(f->calls.open_ns, f->calls.opens_count)),
+			cell_count(f->calls.reads_count), cell_bytes(f->calls.read_bytes),
+			cell_share(f->is_socket || !f->calls.read_bytes
+					   ? PROFILE_ABSENT
+					   : min_u64(f->calls.stored_bytes, f->calls.read_bytes),
+				   f->calls.read_bytes),
+			cell_share(f->is_socket || !f->calls.reads_count
+					   ? PROFILE_ABSENT
+					   : f->calls.sequential_count,
+				   f->calls.reads_count),
+			cell_bytes(f->calls.writes_count ? f->calls.write_bytes : PROFILE_ABSENT),
+			cell_ns(mean(f->calls.answer_ns, f->calls.answers_count)),
+			compose_name(c, f->type), cell_count(f->users_count),
+			compose_frame(c, lines_lead(&lines).frame), compose_name(c, f->name));
 	}
 	for (size_t i = 0; i < c->profile->reduced_count; i++) {
 		const struct perfx_reduced *reduced = &c->profile->reduced[i];
@@ -68,7 +78,8 @@ void compose_files(struct composer *c, const struct profile_process *p)
 			     "that peer; in a server, the client's pause.");
 	if (has & HAS_FILES)
 		document_say(c->document, BLOCK_NOTE,
-			     "Time is the sum over all threads. Not cached: fetched from storage "
-			     "during the "
-			     "reads, of the bytes read. Mapped files are not seen.");
+			     "Time is the sum over all threads. Mostly in: the line with most of "
+			     "the time, by samples of the calls. Not cached: fetched from "
+			     "storage during the reads, of the bytes read. Mapped files are not "
+			     "seen.");
 }

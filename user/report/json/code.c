@@ -123,7 +123,7 @@ static void put_rivals(struct json_output *o, const struct profile_process *proc
 	json_close(o, ']');
 }
 
-static json_t *json_of_frame(const struct profile_frame *frame)
+json_t *json_of_line(const struct profile_frame *frame)
 {
 	if (!frame)
 		return json_null();
@@ -184,9 +184,9 @@ static void put_account(struct json_output *o, const struct process_account *acc
 					{"tid", json_of_integer(place->tid)},
 					{"ns", json_of_integer(place->ns)},
 					{"samples", json_of_integer(place->count)},
-					{"own", json_of_frame(place->own)},
-					{"python", json_of_frame(place->python)},
-					{"native", json_of_frame(place->native)}));
+					{"own", json_of_line(place->own)},
+					{"python", json_of_line(place->python)},
+					{"native", json_of_line(place->native)}));
 	}
 	json_close(o, ']');
 	json_close(o, '}');

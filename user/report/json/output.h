@@ -126,6 +126,8 @@ json_t *json_of_call_costs(const struct profile_cost *cost);
 /* Each allocator's name once */
 json_t *json_of_allocators(const struct profile_memory *memory);
 /* Frames, innermost first */
+/* Function, with file and line or with its module; absent: NULL. */
+json_t *json_of_line(const struct profile_frame *frame);
 json_t *json_of_frames(const struct profile_frame *const *frames, size_t count);
 /* Live bytes by window */
 json_t *json_of_windows(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
