@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 from conftest import PERFX, WORKLOADS, ended, run, until_attached
@@ -70,3 +71,24 @@ def test_two_threads_that_wake_each_other(program, tmp_path):
         assert {s.woken_by for s in woken} == {f'"handoff (tid {expected[other, "tid"]})"'}
         assert {s.flow for s in woken} <= wakes[expected[other, "tid"]]
         assert {s.name.split(" at ")[0] for s in of_thread if s.name.startswith("futex")} == {"futex: lock"}
+
+
+@pytest.mark.parametrize("when", ["25:00", "14:30:61:00", "/0", "/x", "/2d", ""])
+def test_no_time_to_begin(when):
+    result = run("record", "-p", "1", "-o", "x.perfx", "--at", when)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1 and f"--at '{when}': not a " in result.stderr
+
+
+@pytest.mark.long  # all is attached in the ten seconds before
+@pytest.mark.parametrize("period", [0, 3])
+def test_it_begins_at_a_time(program, tmp_path, period):
+    process = program(WORKLOADS / "handoff")
+    capture = tmp_path / "run.perfx"
+    then = time.localtime(time.time() + 12)
+    when = f"/{period}s" if period else time.strftime("%H:%M:%S", then)
+    result = run("record", "-p", str(process.pid), "--at", when, "-d", "100ms", "-o", capture)
+    assert result.returncode == 0 and "late" not in result.stderr
+    begun = json.loads(run("report", capture, "-f", "json").stdout)["capture"]["start_unix_ns"] / 1e9
+    # by the scheduler's delay later, never earlier
+    assert 0 <= (begun % period if period else begun - time.mktime(then)) < 0.5

@@ -69,6 +69,7 @@ struct options {
 	bool all;
 	struct pattern **patterns; /* -F, owned */
 	size_t patterns_count, patterns_capacity;
+	uint64_t at_unix_ns;  /* when the recording begins; 0: at once */
 	uint64_t duration_ns; /* UINT64_MAX: until the end; 0: not given */
 	const char *output;   /* -o; NULL: stdout */
 	const char *format;   /* -f; NULL: by the suffix of output, else text */

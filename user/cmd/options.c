@@ -294,6 +294,8 @@ static int check_combination(const struct options *options)
 		 "--flight writes captures, no report: use record -o FILE.perfx"},
 		{options->flight_ns && options->wait,
 		 "--flight records all the time, --wait what the program selects: use one of them"},
+		{options->at_unix_ns && options->wait,
+		 "--at begins at a time, --wait when the program says so: use one of them"},
 		{options->rules_file && records && !writes_report,
 		 "--rules judges a report, but -o FILE.perfx writes none: give it to report"},
 		{options->fail_on_severity && records && !writes_report,

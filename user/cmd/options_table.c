@@ -109,6 +109,8 @@ const struct option_row option_rows[] = {
 	 INTO(gpu_devices), OPTION_TEXTS_gpu_devices},
 
 	/* --- how long --- */
+	{"at", 0, .only = true, SECTION_WHEN, FILING, .arg = "HH:MM[:SS]|/TIME", .parse = set_at,
+	 INTO(at_unix_ns), OPTION_TEXTS_at},
 	{"duration", 'd', false, SECTION_WHEN, RECORDING | MEASURING, .arg = "TIME",
 	 .parse = set_time, INTO(duration_ns), OPTION_TEXTS_duration},
 	{"observe", 0, false, SECTION_WHEN, FILING, .arg = "TIME|off", .parse = set_time_or_off,

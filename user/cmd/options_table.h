@@ -85,6 +85,7 @@ option_parse set_flag;	      /* into a bool: true without a value */
 option_parse set_text;	      /* into a const char *, borrowed */
 option_parse set_time;	      /* into ns */
 option_parse set_time_or_off; /* into ns; "off" is 0 */
+option_parse set_at;	      /* "14:30:05", "/10s" into a time of CLOCK_REALTIME */
 option_parse set_count;	      /* into a uint64_t from 1 to row->max */
 option_parse set_size;	      /* into bytes from row->min to row->max; else says row->want */
 option_parse set_bound;	      /* into a struct time_slice_bound */

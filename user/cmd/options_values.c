@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cmd/options_table.h"
 
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -10,6 +11,7 @@
 #include "report/dump.h"
 #include "report/report.h"
 #include "report/table/table.h"
+#include "session/recorder.h"
 #include "tune/tune.h"
 
 #include <ctype.h>
@@ -120,6 +122,51 @@ int set_time_or_off(const struct option_row *row, struct options *options, char 
 	if (strcmp(value, "off") != 0)
 		return set_time(row, options, value);
 	*(uint64_t *)member_of(row, options) = 0;
+	return EXIT_OK;
+}
+
+#define SECOND_NS 1000000000u
+#define DAY_NS	  (86400 * (uint64_t)SECOND_NS)
+
+/* The next time of day, by local time. False: it is none. */
+static bool parse_time_of_day(const char *value, uint64_t now_ns, uint64_t *unix_ns)
+{
+	time_t now = (time_t)(now_ns / SECOND_NS), then;
+	const char *end;
+	struct tm day;
+
+	localtime_r(&now, &day);
+	day.tm_sec = 0;
+	end = strptime(value, "%H:%M:%S", &day);
+	if (!end || *end) {
+		localtime_r(&now, &day);
+		day.tm_sec = 0;
+		end = strptime(value, "%H:%M", &day);
+	}
+	day.tm_isdst = -1;
+	then = mktime(&day);
+	if (!end || *end || then == -1)
+		return false;
+	if (then <= now) {
+		day.tm_mday++;
+		day.tm_isdst = -1;
+		then = mktime(&day);
+	}
+	*unix_ns = (uint64_t)then * SECOND_NS;
+	return true;
+}
+
+int set_at(const struct option_row *row, struct options *options, char *value)
+{
+	uint64_t *unix_ns = member_of(row, options), now_ns = clock_ns(CLOCK_REALTIME), period_ns;
+
+	if (*value != '/')
+		return parse_time_of_day(value, now_ns, unix_ns)
+			       ? EXIT_OK
+			       : bad(row, value, "not a time: try 14:30, 14:30:05, /10s");
+	if (parse_duration(value + 1, &period_ns) || !period_ns || period_ns > DAY_NS)
+		return bad(row, value, "not a period up to a day: try /10s, /5m");
+	*unix_ns = (now_ns + RECORDER_LEAD_NS + period_ns - 1) / period_ns * period_ns;
 	return EXIT_OK;
 }
 

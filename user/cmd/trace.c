@@ -196,6 +196,7 @@ struct recorder_options recorder_options_of(const struct options *options,
 
 	return (struct recorder_options){
 		.all = options->all,
+		.at_unix_ns = options->at_unix_ns,
 		.duration_ns = options->duration_ns ? options->duration_ns
 			       : ends_itself	    ? UINT64_MAX
 						    : DEFAULT_DURATION_NS,

@@ -10,6 +10,7 @@
 #include "base/grow.h"
 #include "base/message.h"
 #include "base/order.h"
+#include "base/units.h"
 #include "decode/names.h"
 #include "proc/process.h"
 #include "session/dump.h"
@@ -527,6 +528,43 @@ static uint64_t stop(struct recorder *recorder)
 	return end_ns;
 }
 
+/* Until a time of CLOCK_REALTIME, or an interrupt. */
+static void sleep_until(uint64_t unix_ns)
+{
+	const struct timespec then = {.tv_sec = (time_t)(unix_ns / 1000000000u),
+				      .tv_nsec = (long)(unix_ns % 1000000000u)};
+
+	while (!interrupt_asked() &&
+	       clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &then, NULL) == EINTR)
+		;
+}
+
+/* Leaves the time to attach. */
+static void await_day_time(const struct recorder_options *options)
+{
+	time_t then = (time_t)(options->at_unix_ns / 1000000000u);
+	struct tm day;
+	char text[32];
+
+	if (!options->at_unix_ns)
+		return;
+	localtime_r(&then, &day);
+	strftime(text, sizeof(text), "%F %T", &day);
+	msg_say("the recording begins at %s", text);
+	sleep_until(options->at_unix_ns - RECORDER_LEAD_NS);
+}
+
+static void await_begin(const struct recorder_options *options)
+{
+	uint64_t now_ns = clock_ns(CLOCK_REALTIME);
+
+	if (options->at_unix_ns && now_ns > options->at_unix_ns)
+		msg_say("the recording begins %s late: it took so long to attach",
+			as_ns(now_ns - options->at_unix_ns));
+	else if (options->at_unix_ns)
+		sleep_until(options->at_unix_ns);
+}
+
 static int trace(struct recorder *recorder)
 {
 	struct recording *recording = &recorder->recording;
@@ -540,6 +578,7 @@ static int trace(struct recorder *recorder)
 		probes__attach_rest(recording->probes);
 		restore_priority(recording);
 	}
+	await_begin(recorder->recording.options);
 	start(recorder);
 	loop(recorder);
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
@@ -694,6 +733,7 @@ int recorder_run(const struct recorder_options *options, const struct features *
 						    : 0;
 	if (options->gpu_level)
 		recording->sink = profiler_watch_init(&profiler_watch, recording->sink);
+	await_day_time(options);
 	code = prepare(&recorder) ?: explain_end(&recorder, trace(&recorder));
 	msg_status_clear();
 	if (recording->follow)

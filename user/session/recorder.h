@@ -83,6 +83,9 @@ struct recorder_watcher {
 	void (*captured)(void *ctx, const char *path, int err);
 };
 
+/* Before a recording that begins at a given time, everything is attached within this time. */
+#define RECORDER_LEAD_NS 10000000000u
+
 struct recorder_options {
 	const pid_t *pids; /* targets; none with `all` or `launch` */
 	size_t pids_count;
@@ -96,8 +99,9 @@ struct recorder_options {
 	/* Called as records arrive: true ends the recording; NULL: not called. */
 	bool (*enough)(void *ctx);
 	void *enough_ctx;
-	bool quiet; /* says nothing of what is traced */
-	bool wait;  /* records only between perfx_trace_start and perfx_trace_stop */
+	bool quiet;	     /* says nothing of what is traced */
+	uint64_t at_unix_ns; /* the recording begins then; 0: as soon as all is attached */
+	bool wait;	     /* records only between perfx_trace_start and perfx_trace_stop */
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	uint64_t sample_hz;    /* --sample: of each CPU; 0: off */
