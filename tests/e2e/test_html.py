@@ -284,10 +284,10 @@ def test_untraced_time(browser, tmp_path, scheme):
     quiet(browser, page)
 
 
-def sampled(path):
+def sampled(path, polls=0):
     """A report of five samples: three in a library's function that a line of the program calls, one in that
-    line, one in a thread without Python."""
-    start, evaluate, product = 0x1010, 0x1020, 0x1030
+    line, one in a thread without Python; and of so many in which that line polls."""
+    start, evaluate, product, waits = 0x1010, 0x1020, 0x1030, 0x1040
     own, library = captures.PYTHON | 0x10, captures.PYTHON | 0x20
     records = [captures.host(), captures.process("python3", "python3"), captures.usage(SECOND, 0),
                captures.frame(start, "_start", "/usr/bin/python3"),
@@ -296,8 +296,9 @@ def sampled(path):
                captures.frame(own, "<module>", "", "/home/me/train.py", 3),
                captures.frame(library, "forward", "", "/usr/lib/python3/dist-packages/torch/linear.py", 9),
                captures.stack(1, product, library, evaluate, own, start), captures.stack(2, own, start),
-               captures.stack(3, product)]
-    records += [captures.sample(SECOND + i, of) for i, of in enumerate((1, 1, 1, 2, 3))]
+               captures.stack(3, product), captures.frame(waits, "sched_yield", "/lib/libc.so.6"),
+               captures.stack(4, waits, own, start)]
+    records += [captures.sample(SECOND + i, of) for i, of in enumerate((1, 1, 1, 2, 3) + (4,) * polls)]
     captures.write(path, [[*records, captures.usage(2 * SECOND, SECOND), captures.end(2 * SECOND)]])
     page = path.with_suffix(".html")
     assert run("report", path, "-o", page).returncode == 0
@@ -321,6 +322,18 @@ def test_python_only(browser, tmp_path):
     browser.eval(press)
     assert set(boxes(browser)) == python
     quiet(browser, page)
+
+
+def test_spinning(browser, tmp_path):
+    """Of each box the part that only waits has a colour of its own; a button shows that part alone."""
+    browser.open(sampled(tmp_path / "r.perfx", polls=5), 1280)
+    assert {"all: 100 ms, 100 %; 50 ms of it spinning", "<module> (train.py:3): 90 ms, 90 %; 50 ms of it spinning",
+            "forward (linear.py:9): 30 ms, 30 %"} <= set(boxes(browser))
+    widths = of_all(browser, ".graph g:first-child rect", "+e.getAttribute('width')")
+    assert widths[1] == widths[0] / 2
+    assert len(of_all(browser, ".graph rect.part", "e.textContent")) == 2
+    browser.eval("[...document.querySelectorAll('.tools button')].find(b => b.textContent === 'Spinning').click()")
+    assert set(boxes(browser)) == {"all: 50 ms, 100 %", "<module> (train.py:3): 50 ms, 100 %"}
 
 
 def test_own_lines_come_first(browser, tmp_path):

@@ -17,7 +17,8 @@
 #define CODE_GONE    python_frame(0x7f0000004000, 3)
 
 /* Stacks: 1 a tensor of the forward pass, 2 where mm computes, in the JIT's code, 3 the script's
- * own arithmetic, 4 the loader waits for its file, 5 the trainer for the GIL, 6 guessed in part. */
+ * own arithmetic, 4 the loader waits for its file, 5 the trainer for the GIL, 6 guessed in part, 8
+ * the loader spins for a buffer. */
 static void code_stacks(struct stream *s)
 {
 	const uint32_t whole = PERFX_STACK_COMPLETE | PERFX_STACK_ENDED(PERFX_STACK_END_START);
@@ -32,6 +33,7 @@ static void code_stacks(struct stream *s)
 		     CODE_STEP, 0x3000, 0x3100);
 	stream_stack(s, 1, 7, PERFX_STACK_ENDED(PERFX_STACK_END_NO_RULE), 0x4000, CODE_GONE,
 		     0x2200);
+	stream_stack(s, 1, 8, whole | PERFX_STACK_PC, 0x4200, CODE_LOAD, 0x3000, 0x3200);
 }
 
 static void code_frames(struct stream *s)
@@ -46,6 +48,9 @@ static void code_frames(struct stream *s)
 	stream_frame(s, 1, 0x3200, 0, "clone3", LIBC, 0x300, "", 0);
 	stream_frame(s, 1, 0x4000, 0, "read", LIBC, 0x400, "", 0);
 	stream_frame(s, 1, 0x4100, 0, "take_gil", CODE_PYTHON, 0x500, "", 0);
+	stream_add(s, PERFX_KIND_FRAME, struct perfx_frame,
+		   STRINGS("wait_for_buffer", "/opt/train/ring.so", "/opt/train/ring.c"),
+		   .address = 0x4200, .process = 1, .line = 12, .flags = PERFX_FRAME_SPINS);
 	stream_python_frame(s, 1, CODE_FORWARD, "Model.forward", CODE_TRAIN, 41);
 	stream_python_frame(s, 1, CODE_STEP, "train_step", CODE_TRAIN, 57);
 	stream_python_frame(s, 1, CODE_LOAD, "Loader.run", "/opt/train/data.py", 18);
@@ -64,10 +69,12 @@ static void code_samples(struct stream *s, uint64_t at)
 		sample.stack = i < 4 ? 6 : i < 6 ? 2 : 3;
 		stream_sample(s, at + i * 10 * MS, sample);
 	}
-	sample.interval_ns = 50 * MS;
 	sample.context = 0;
-	sample.state = PERFX_SAMPLE_WAITING;
 	sample.tid = 4243;
+	sample.stack = 8;
+	stream_sample(s, at + 90 * MS, sample);
+	sample.interval_ns = 50 * MS;
+	sample.state = PERFX_SAMPLE_WAITING;
 	sample.stack = 4;
 	sample.reason = PERFX_WAIT_READ;
 	sample.object = 77;

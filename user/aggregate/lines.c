@@ -228,19 +228,24 @@ static const struct profile_frame *frame_without_line(const struct profile_stack
 	return runtime;
 }
 
+const struct profile_frame *profile_sample_line(const struct profile_stack *stack,
+						enum perfx_language language)
+{
+	const struct profile_frame *frame =
+		stack ? profile_line_frame(stack->frames, stack->frames_count, language) : NULL;
+
+	return stack && !frame && language == PERFX_LANGUAGE_NATIVE ? frame_without_line(stack)
+								    : frame;
+}
+
 static int add_samples(struct lines *lines, const struct profile_process *process,
 		       enum perfx_language language)
 {
 	FOR_EACH_OF (sample, process->samples) {
-		const struct profile_stack *stack = sample->stack;
-		const struct profile_frame *frame =
-			stack ? profile_line_frame(stack->frames, stack->frames_count, language)
-			      : NULL;
+		const struct profile_frame *frame = profile_sample_line(sample->stack, language);
 		struct line *line;
 		uint64_t *ns;
 
-		if (stack && !frame && language == PERFX_LANGUAGE_NATIVE)
-			frame = frame_without_line(stack);
 		if (!frame)
 			continue;
 		line = line_of(lines, frame);

@@ -57,6 +57,11 @@ bool profile_is_library_code(const struct profile_frame *frame);
 const struct profile_frame *profile_line_frame(const struct profile_frame *const *frames,
 					       size_t count, enum perfx_language language);
 
+/* The frame of a sample's line in `lines`: the same, or that of a native function without a known
+ * line. stack NULL, or NULL: there is none. */
+const struct profile_frame *profile_sample_line(const struct profile_stack *stack,
+						enum perfx_language language);
+
 #define PROFILE_INTERPRETER "(interpreter)"
 
 /* Where stacks ended that did not reach the thread's start. */

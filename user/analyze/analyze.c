@@ -440,6 +440,9 @@ static int find_times(struct analysis *analysis, const struct profile *profile,
 		if (!err)
 			err = step_time_find(&times[i], profile, process, &drivers[i]);
 		analysis->processes[i].time = times[i];
+		analysis->processes[i].lines_spinning_ns = spinning_of_lines(process);
+		if (!analysis->processes[i].lines_spinning_ns)
+			err = -ENOMEM;
 	}
 	/* a worker that a package starts may run nothing but packages, for a line of its parent */
 	for (size_t i = 0; i < profile->processes_count; i++) {
@@ -618,6 +621,7 @@ void analysis__free(struct analysis *analysis)
 			memory_analysis_clear(&process->memory[k]);
 		parallel_functions_clear(&process->parallel);
 		account_clear(&process->account);
+		free(process->lines_spinning_ns);
 		free(process->memory);
 		free(process->findings);
 		free(process->silence);

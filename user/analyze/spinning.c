@@ -3,8 +3,12 @@
 
 #include "analyze/stack_kind.h"
 #include "analyze/thread_pool.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "cost/gpu_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* The loop of a barrier has two or three instructions. Loops that compute are unrolled, and longer.
  */
@@ -122,4 +126,37 @@ bool stack_spins(const struct spinning *spinning, const struct profile_stack *st
 bool sample_spins(const struct spinning *spinning, const struct profile_activity *sample)
 {
 	return sample->state == PERFX_SAMPLE_ON_CPU && stack_spins(spinning, sample->stack);
+}
+
+/* Texts of frames and lines are interned. */
+static bool is_line_of(const struct profile_line *line, const struct profile_frame *frame)
+{
+	return line->file == frame->file && line->function == frame->function &&
+	       line->line == frame->line && line->language == frame->language &&
+	       (line->line || !strcmp(line->module_base, frame->module_base)) &&
+	       (line->line || line->function[0] || line->offset == frame->offset);
+}
+
+uint64_t *spinning_of_lines(const struct profile_process *process)
+{
+	const struct spinning spinning = spinning_of(process);
+	uint64_t *ns = calloc(process->lines_count + 1, sizeof(*ns));
+
+	FOR_EACH_OF (sample, process->samples) {
+		if (!ns || !sample_spins(&spinning, sample))
+			continue;
+		for (int language = PERFX_LANGUAGE_NATIVE; language <= PERFX_LANGUAGE_PYTHON;
+		     language++) {
+			const struct profile_frame *frame =
+				profile_sample_line(sample->stack, language);
+			size_t i = 0;
+
+			while (frame && i < process->lines_count &&
+			       !is_line_of(&process->lines[i], frame))
+				i++;
+			if (frame && i < process->lines_count)
+				ns[i] += sample->ns;
+		}
+	}
+	return ns;
 }

@@ -24,5 +24,8 @@ struct spinning spinning_of(const struct profile_process *process);
 bool sample_spins(const struct spinning *spinning, const struct profile_activity *sample);
 /* Does a thread that is on a CPU with this stack spin? NULL: no. */
 bool stack_spins(const struct spinning *spinning, const struct profile_stack *stack);
+/* The part of each line's on_cpu_ns that spins, as many as process->lines; the caller frees them.
+ * NULL: out of memory. */
+uint64_t *spinning_of_lines(const struct profile_process *process);
 
 #endif

@@ -10,9 +10,11 @@
  *     samples, cpu         of threads on the CPU; cpu: the time that the samples stand for
  *     off_cpu              the same of threads that wait
  *
- * Labels name the process. The fields of a message may come in any order, so strings, functions and
- * locations are written when they are met first. Field numbers: pprof.proto.
+ * Labels name the process; class=spinning is on samples of threads that only wait on a CPU
+ * (`pprof -tagfocus=class=spinning`). The fields of a message may come in any order, so strings,
+ * functions and locations are written when they are met first. Field numbers: pprof.proto.
  */
+#include "analyze/spinning.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "export/formats.h"
@@ -47,6 +49,7 @@ struct pprof {
 	unsigned step_value, cpu_value, off_cpu_value;
 	unsigned values_count;
 	uint64_t key_pid, key_process, key_allocator; /* strings */
+	uint64_t key_class, spinning;		      /* strings */
 	const struct profile_process *process;	      /* whose samples are written */
 	uint64_t process_name;			      /* string */
 };
@@ -130,6 +133,10 @@ static void add_types(struct pprof *p)
 	p->key_pid = add_string(p, "pid");
 	p->key_process = add_string(p, "process");
 	p->key_allocator = add_string(p, "allocator");
+	if (p->cpu_value) {
+		p->key_class = add_string(p, "class");
+		p->spinning = add_string(p, "spinning");
+	}
 }
 
 static uint64_t mapping_of(struct pprof *p, const char *module, const char *build_id)
@@ -212,6 +219,7 @@ struct sample {
 	uint64_t locations[EXPORT_PATH_MAX]; /* innermost first */
 	size_t locations_count;
 	uint64_t values[VALUES_MAX];
+	bool spins;
 };
 
 static void add_label(struct pprof *p, uint64_t key, unsigned field, uint64_t value)
@@ -235,6 +243,8 @@ static void put_sample(struct pprof *p, const struct sample *sample, const char 
 	add_label(p, p->key_process, LABEL_STRING, p->process_name);
 	if (allocator)
 		add_label(p, p->key_allocator, LABEL_STRING, string);
+	if (sample->spins)
+		add_label(p, p->key_class, LABEL_STRING, p->spinning);
 	wire_message(&p->out, PROFILE_SAMPLE, &p->message);
 }
 
@@ -285,11 +295,12 @@ static void put_hotspots(struct pprof *p, const struct profile_memory *memory)
 static void put_activities(struct pprof *p)
 {
 	const struct profile_activities *samples = &p->process->samples;
+	const struct spinning spinning = spinning_of(p->process);
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *activity = &samples->list[i];
 		bool on_cpu = export_is_of(activity, EXPORT_OF_CPU);
-		struct sample sample = {0};
+		struct sample sample = {.spins = sample_spins(&spinning, activity)};
 
 		if (!activity->stack || !(on_cpu ? p->cpu_value : p->off_cpu_value))
 			continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Call stacks for flame graphs: two formats. */
 #include "analyze/location.h"
+#include "analyze/spinning.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "export/formats.h"
@@ -13,7 +14,11 @@
  * time, or of the time that samples stand for, or allocated bytes. A semicolon in a name is \x3b.
  *
  *     trainer (pid 4242);train_step (train.py:57);at::_ops::mm::call 5800500000
+ *
+ * Samples of a thread that only waits on a CPU end in a frame of their own, [spinning], in both
+ * formats: flame graphs show it by that name, and a search for it says how much that is in all.
  */
+#define SPINNING_FRAME "[spinning]"
 
 /* "Model.forward (train.py:41)", harmless */
 static void add_place(struct text *name, const struct profile_frame *frame)
@@ -105,6 +110,8 @@ static int fold_calls(struct folded *folded, const struct profile_process *proce
 
 static int fold_samples(struct folded *folded, const struct profile_process *process)
 {
+	const struct spinning spinning = spinning_of(process);
+
 	for (size_t i = 0; i < process->samples.count && !folded->err; i++) {
 		const struct profile_activity *sample = &process->samples.list[i];
 
@@ -112,6 +119,7 @@ static int fold_samples(struct folded *folded, const struct profile_process *pro
 			continue;
 		add_frames(&folded->line, sample->stack ? sample->stack->frames : NULL,
 			   sample->stack ? sample->stack->frames_count : 0);
+		text_add(&folded->line, sample_spins(&spinning, sample) ? ";" SPINNING_FRAME : "");
 		put_folded(folded, sample->ns);
 	}
 	return folded->err;
@@ -161,8 +169,9 @@ int export_folded(const struct export *export)
  */
 
 /* Beyond all ids and addresses. */
-#define KEY_PHASE (1ULL << 62)
-#define KEY_STEP  (1ULL << 63)
+#define KEY_SPINNING (1ULL << 61)
+#define KEY_PHASE    (1ULL << 62)
+#define KEY_STEP     (1ULL << 63)
 
 /* A profile, as far as it is known: frames are shared by all. */
 struct speedscope {
@@ -241,14 +250,12 @@ static void close_stack(struct stacks *stacks, uint64_t weight)
 		stacks->sum = UINT64_MAX;
 }
 
-static void put_stack(struct speedscope *s, struct stacks *stacks,
-		      const struct profile_frame *const *frames, size_t count, uint64_t weight)
+static void put_frames(struct speedscope *s, struct stacks *stacks,
+		       const struct profile_frame *const *frames, size_t count)
 {
-	open_stack(stacks);
 	while (count--)
 		text_printf(&stacks->samples, "%u%s", frame_index(s, frames[count]),
 			    count ? "," : "");
-	close_stack(stacks, weight);
 }
 
 static void put_profile(struct speedscope *s, const struct profile_process *process,
@@ -356,7 +363,9 @@ static void put_memory(struct speedscope *s, const struct profile_process *proce
 
 		if (!bytes)
 			continue;
-		put_stack(s, &stacks, h->frames, h->frames_count, bytes);
+		open_stack(&stacks);
+		put_frames(s, &stacks, h->frames, h->frames_count);
+		close_stack(&stacks, bytes);
 	}
 	text_printf(&what, "%s, %s", memory_words(memory), held ? "at its peak" : "allocated");
 	put_profile(s, process, text_peek(&what), "bytes", &stacks);
@@ -366,6 +375,7 @@ static void put_memory(struct speedscope *s, const struct profile_process *proce
 static void put_samples(struct speedscope *s, const struct profile_process *process,
 			enum export_of of)
 {
+	const struct spinning spinning = spinning_of(process);
 	struct stacks stacks = {0};
 
 	for (size_t i = 0; i < process->samples.count; i++) {
@@ -373,8 +383,12 @@ static void put_samples(struct speedscope *s, const struct profile_process *proc
 
 		if (!sample->stack || !export_is_of(sample, of))
 			continue;
-		put_stack(s, &stacks, sample->stack->frames, sample->stack->frames_count,
-			  sample->ns);
+		open_stack(&stacks);
+		put_frames(s, &stacks, sample->stack->frames, sample->stack->frames_count);
+		if (sample_spins(&spinning, sample))
+			text_printf(&stacks.samples, ",%u",
+				    own_frame(s, KEY_SPINNING, SPINNING_FRAME));
+		close_stack(&stacks, sample->ns);
 	}
 	put_profile(s, process, of == EXPORT_OF_CPU ? "CPU (sampled)" : "waiting (sampled)",
 		    "nanoseconds", &stacks);

@@ -16,10 +16,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { HAS_SAMPLES = 1, HAS_CALLS = 2, HAS_MEMORY = 4, HAS_SOURCE = 8 };
+enum { HAS_SAMPLES = 1, HAS_CALLS = 2, HAS_MEMORY = 4, HAS_SOURCE = 8, HAS_SPINS = 16 };
 
-static unsigned columns_of_lines(const struct profile_process *p, enum perfx_language language)
+static unsigned columns_of_lines(struct composer *c, const struct profile_process *p,
+				 enum perfx_language language)
 {
+	const uint64_t *spinning_ns = compose_analysis(c, p)->lines_spinning_ns;
 	unsigned has = 0;
 
 	for (size_t i = 0; i < p->lines_count; i++) {
@@ -28,6 +30,7 @@ static unsigned columns_of_lines(const struct profile_process *p, enum perfx_lan
 		if (line->language != language)
 			continue;
 		has |= line->samples_count ? HAS_SAMPLES : 0;
+		has |= spinning_ns[i] ? HAS_SPINS : 0;
 		has |= line->calls_ns && line->calls_ns != PROFILE_ABSENT ? HAS_CALLS : 0;
 		has |= line->allocs_count ? HAS_MEMORY : 0;
 	}
@@ -73,7 +76,8 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 {
 	struct shown_lines shown = {.lines = calloc(p->lines_count + 1, sizeof(*shown.lines))};
 	char **sources = calloc(p->lines_count + 1, sizeof(*sources)); /* NULL: cannot be shown */
-	unsigned has = columns_of_lines(p, language);
+	const uint64_t *spinning_ns = compose_analysis(c, p)->lines_spinning_ns;
+	unsigned has = columns_of_lines(c, p, language);
 	struct source source = {0};
 
 	if (!shown.lines || !sources) {
@@ -88,6 +92,7 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 		has |= sources[i] ? HAS_SOURCE : 0;
 	}
 	document_headings(c->document, has, NUMBERS("CPU", .where = HAS_SAMPLES),
+			  NUMBERS("Spins", .where = HAS_SPINS),
 			  NUMBERS("Waiting", .rank = 2, .where = HAS_SAMPLES),
 			  NUMBERS("In calls", .where = HAS_CALLS),
 			  NUMBERS("Allocated", .rank = 1, .where = HAS_MEMORY),
@@ -99,6 +104,8 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 
 		location_line(&name, line);
 		document_row(c->document, cell_sampled(c, line->on_cpu_ns),
+			     cell_share(spinning_ns[line - p->lines] ?: PROFILE_ABSENT,
+					line->on_cpu_ns),
 			     cell_sampled(c, line->off_cpu_ns),
 			     cell_ns(line->calls_ns ?: PROFILE_ABSENT),
 			     cell_bytes(line->allocs_count ? line->alloc_bytes : PROFILE_ABSENT),
@@ -251,7 +258,7 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 	}
 	if (functions.count && !(c->limits->brief && calls_say_it)) {
 		document_headings(c->document, has, NUMBERS("CPU", .rank = 1), NUMBERS("Share"),
-				  NUMBERS("Total"), NUMBERS("Polls", .where = HAS_SPINNING),
+				  NUMBERS("Total"), NUMBERS("Spins", .where = HAS_SPINNING),
 				  REST("Native function"), WORDS("Below", .where = HAS_BELOW));
 		for (size_t i = 0; i < functions.count; i++) {
 			const struct native_function *f = &functions.list[i];
@@ -268,9 +275,8 @@ static void compose_natives(struct composer *c, const struct profile_process *p)
 		}
 		document_printf(c->document, BLOCK_NOTE,
 				"Share: of all threads' CPU time, sampled; Total: with callees%s.",
-				has & HAS_SPINNING
-					? "; Polls: of that, only polling for other threads"
-					: "");
+				has & HAS_SPINNING ? "; Spins: of that, only waiting on a CPU"
+						   : "");
 		compose_libraries(c, p);
 		if (unnamed)
 			compose_perf_map(c, p);
@@ -305,9 +311,11 @@ void compose_lines(struct composer *c, const struct profile_process *p)
 		left += compose_line_table(c, p, PERFX_LANGUAGE_NATIVE);
 	}
 	compose_natives(c, p);
-	has = columns_of_lines(p, PERFX_LANGUAGE_PYTHON) |
-	      columns_of_lines(p, PERFX_LANGUAGE_NATIVE);
+	has = columns_of_lines(c, p, PERFX_LANGUAGE_PYTHON) |
+	      columns_of_lines(c, p, PERFX_LANGUAGE_NATIVE);
 	add_intervals(&text, c->profile, p);
+	if (has & HAS_SPINS)
+		add_sentence(&text, "Spins: of CPU, only waiting there.");
 	if (has & HAS_CALLS)
 		add_sentence(&text,
 			     "In calls: time of the traced calls that the line makes, exact.");

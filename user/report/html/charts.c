@@ -8,6 +8,7 @@
  *      "nodes": [[-1, 0, [100]], [0, 1, [900]], …],       parent, name, own value of each kind
  *      "rest": 1,         so many nodes, the first ones, are no functions: untraced time
  *      "whole": 10000,    value of 100 %; 0: the sum
+ *      "part": 2,         this value is a part of the first one, in a colour of its own; 0: none
  *      "python": [1]}     names of Python functions; absent: no button "Python only"
  */
 #include "report/document/document.h"
@@ -15,6 +16,7 @@
 #include "analyze/location.h"
 #include "analyze/memory_sum.h"
 #include "analyze/roofline.h"
+#include "analyze/spinning.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/hash.h"
@@ -61,6 +63,7 @@ struct flame {
 	json_t *names, *nodes, *python; /* python: indices of names; NULL: none */
 	struct map64 places;		/* hash of a name → its index */
 	size_t rest_count;		/* of the nodes, the first */
+	size_t part;			/* a kind that is a part of the first one; 0: none */
 	uint64_t whole;
 };
 
@@ -104,6 +107,7 @@ static void flame_end(struct text *into, struct flame *flame, const char *unit)
 			       {"nodes", flame->nodes ?: json_array()},
 			       {"rest", json_of_integer(flame->rest_count)},
 			       {"whole", json_of_integer(flame->whole)},
+			       {"part", json_of_count(flame->part)},
 			       {"python", flame->python ?: json_null()});
 	if (graph)
 		data = json_dumps(graph, JSON_COMPACT);
@@ -278,18 +282,27 @@ static void chart_places(struct text *into, const struct profile *profile,
 	flame_end(into, &flame, "B");
 }
 
+enum { SAMPLES_CPU, SAMPLES_WAITING, SAMPLES_SPINNING };
+
 static void chart_samples(struct text *into, const struct profile *profile,
 			  const struct chart *chart)
 {
 	const struct profile_process *p = chart->process;
 	const struct profile_sampling *sampling = &profile->sampling;
+	const struct spinning spinning = spinning_of(p);
 	struct flame flame = {.kinds = {"CPU", "Waiting"}};
 
+	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX && !flame.part; i++)
+		if (sample_spins(&spinning, &p->samples.list[i]))
+			flame.kinds[flame.part = SAMPLES_SPINNING] = "Spinning";
 	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX; i++) {
 		const struct profile_activity *sample = &p->samples.list[i];
 		const struct profile_stack *stack = sample->stack;
 		bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
-		const uint64_t values[] = {on_cpu ? sample->ns : 0, on_cpu ? 0 : sample->ns};
+		const uint64_t values[KINDS_MAX] = {
+			[SAMPLES_CPU] = on_cpu ? sample->ns : 0,
+			[SAMPLES_WAITING] = on_cpu ? 0 : sample->ns,
+			[SAMPLES_SPINNING] = sample_spins(&spinning, sample) ? sample->ns : 0};
 
 		add_stack(&flame, -1, stack ? stack->frames : NULL, stack ? stack->frames_count : 0,
 			  values, true);
@@ -301,6 +314,8 @@ static void chart_samples(struct text *into, const struct profile *profile,
 	if (sampling->off_cpu_interval_ns)
 		text_printf(into, ", every %s while waiting", as_ns(sampling->off_cpu_interval_ns));
 	text_add(into, ".");
+	if (flame.part)
+		text_add(into, " Spinning is the part of CPU in which threads only waited there.");
 	flame_end(into, &flame, "ns");
 }
 

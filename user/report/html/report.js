@@ -205,6 +205,8 @@ class Flame {
 		this.kinds = this.data.values.length < 2 ? [] : this.data.values.map((name, i) => {
 			const button = element("button", {type: "button", "aria-pressed": i === 0}, name);
 
+			if (i === this.data.part)
+				button.prepend(element("span", {class: "swatch part"}));
 			button.addEventListener("click", () => this.choose(i));
 			return button;
 		});
@@ -244,7 +246,7 @@ class Flame {
 	plant() {
 		const nodes = [], made = [];
 
-		this.root = {name: "all", value: 0, depth: 0, children: new Map(), parent: null};
+		this.root = {name: "all", value: 0, part: 0, depth: 0, children: new Map(), parent: null};
 		for (const [i, [parent, name, values]] of this.data.nodes.entries()) {
 			let above = parent < 0 ? this.root : nodes[parent];
 			let text = this.data.names[name];
@@ -253,7 +255,7 @@ class Flame {
 			/* time in native code counts for its Python caller */
 			if (this.pythonOnly && !this.python.has(name)) {
 				if (above !== this.root || !values.some(value => value)) {
-					above.value += values[this.kind];
+					this.count(above, values);
 					nodes.push(above);
 					continue;
 				}
@@ -263,19 +265,30 @@ class Flame {
 			let node = above.children.get(key);
 
 			if (!node) {
-				node = {name: text, value: 0, depth: above.depth + 1, rest,
+				node = {name: text, value: 0, part: 0, depth: above.depth + 1, rest,
 					children: new Map(), parent: above};
 				above.children.set(key, node);
 				made.push(node);
 			}
 			if (!rest || !this.bare)
-				node.value += values[this.kind];
+				this.count(node, values);
 			nodes.push(node);
 		}
-		for (const node of made.reverse())
+		for (const node of made.reverse()) {
 			node.parent.value += node.value;
+			node.parent.part += node.part;
+		}
 		this.top = this.root;
 		this.tell(this.root);
+	}
+
+	/* The part of the first value, or that value itself, has a colour of its own. */
+	count(node, values) {
+		const {part} = this.data;
+
+		node.value += values[this.kind];
+		if (part && (this.kind === 0 || this.kind === part))
+			node.part += values[part];
 	}
 
 	share(node) {
@@ -283,7 +296,12 @@ class Flame {
 	}
 
 	describe(node) {
-		return `${node.name}: ${spell(node.value, this.data.unit)}, ${this.share(node)}`;
+		const whole = `${node.name}: ${spell(node.value, this.data.unit)}, ${this.share(node)}`;
+
+		if (!node.part || this.kind === this.data.part)
+			return whole;
+		return `${whole}; ${spell(node.part, this.data.unit)} of it ` +
+			this.data.values[this.data.part].toLowerCase();
 	}
 
 	/* The name, and its share with all callees if it fits. */
@@ -299,17 +317,24 @@ class Flame {
 		this.status.textContent = this.describe(node);
 	}
 
-	add(node, x, width, y, above) {
-		const group = document.createElementNS(SVG, "g");
+	box(x, width, y, name) {
 		const rect = document.createElementNS(SVG, "rect");
-		const letters = Math.floor((width - 6) / LETTER);
 
 		rect.setAttribute("x", x);
 		rect.setAttribute("y", y);
 		rect.setAttribute("width", width);
 		rect.setAttribute("height", ROW - 1);
-		rect.setAttribute("class", `h${hue(node.name)}`);
-		group.append(rect);
+		rect.setAttribute("class", name);
+		return rect;
+	}
+
+	add(node, x, width, y, above) {
+		const group = document.createElementNS(SVG, "g");
+		const letters = Math.floor((width - 6) / LETTER);
+
+		group.append(this.box(x, width, y, `h${hue(node.name)}`));
+		if (node.part)
+			group.append(this.box(x, width * node.part / node.value, y, "part"));
 		if (letters > 2) {
 			const text = document.createElementNS(SVG, "text");
 

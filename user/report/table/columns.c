@@ -301,6 +301,9 @@ static const struct data_table_column threads_columns[] = {
 ITEM(code_line, profile_line, &r->process->lines[r->item])
 
 VALUE(get_line_language, words(name_of_language(code_line(r)->language)))
+VALUE(get_line_spinning, r->analysis && r->analysis->lines_spinning_ns[r->item]
+				 ? integer(r->analysis->lines_spinning_ns[r->item])
+				 : absent())
 VALUE(get_line_domain,
       code_line(r)->domain ? words(name_of_domain(code_line(r)->domain)) : absent())
 
@@ -319,6 +322,7 @@ static const struct data_table_column lines_columns[] = {
 	{"domain", .get = get_line_domain},
 	{"module", AT(profile_line, module_base), NONZERO},
 	{"offset", AT(profile_line, offset), NONZERO},
+	{"spinning_ns", .get = get_line_spinning},
 };
 
 ITEM(wait_of, profile_activity, &r->process->blocked.list[r->item])
