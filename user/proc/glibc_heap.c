@@ -87,29 +87,37 @@ static int walk_bin(struct walk *walk, uint64_t header)
 	return 0;
 }
 
-/* Since 2.32 a pointer is stored as (its own address >> 12) XOR the pointer. */
-static uint64_t next_fast(uint64_t at, uint64_t stored)
+/* The chunks of a list. Since 2.32 a pointer is stored as (its own address >> 12) XOR the pointer.
+ */
+static int64_t count_fast(struct walk *walk, uint64_t at, uint64_t size, bool encoded)
 {
-	uint64_t safe = at >> 12 ^ stored;
+	int64_t count = 0;
 
-	return stored % 16 || (stored && !(safe % 16) && safe >> 32 == at >> 32) ? safe : stored;
+	for (; at; count++) {
+		uint64_t from = at + 2 * WORD;
+
+		if (walk->chunks_count++ >= CHUNKS_MAX)
+			return -E2BIG;
+		if (at % 16 || (word_at(walk, at + WORD) & ~FLAGS) != size)
+			return -EAGAIN;
+		at = word_at(walk, from) ^ (encoded ? from >> 12 : 0);
+	}
+	return count;
 }
 
 static int walk_fastbins(struct walk *walk, uint64_t bins)
 {
 	for (unsigned i = 0; i < FASTBINS; i++) {
 		uint64_t size = (i + 2) * 16;
-		uint64_t at = word_at(walk, bins + FASTBINS_AT + i * WORD);
+		uint64_t first = word_at(walk, bins + FASTBINS_AT + i * WORD);
+		int64_t count = count_fast(walk, first, size, true);
 
-		while (at) {
-			if (walk->chunks_count++ >= CHUNKS_MAX)
-				return -E2BIG;
-			if (at % 16 || (word_at(walk, at + WORD) & ~FLAGS) != size)
-				return -EAGAIN;
-			if (heap_add_free(walk->heap, at, size))
-				return -ENOMEM;
-			at = next_fast(at + 2 * WORD, word_at(walk, at + 2 * WORD));
-		}
+		if (count == -EAGAIN)
+			count = count_fast(walk, first, size, false);
+		if (count < 0)
+			return (int)count;
+		walk->heap->free_bytes += (uint64_t)count * size;
+		walk->heap->scattered_bytes += (uint64_t)count * size;
 	}
 	return 0;
 }
