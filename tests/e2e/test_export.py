@@ -5,6 +5,7 @@ import json
 import re
 import resource
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,7 +16,7 @@ from captures import SECOND
 from conftest import PERFX, WORKLOADS, Program, ended, run, run_unprivileged, until_attached
 
 FUNCTIONS = ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]
-FORMATS = ["perfetto", "chrome", "pprof", "folded", "speedscope", "openmetrics"]
+FORMATS = ["perfetto", "chrome", "pprof", "folded", "speedscope", "openmetrics", "sqlite"]
 PROTOS = Path(__file__).resolve().parents[2] / "user" / "export"
 needs_protoc = pytest.mark.skipif(not shutil.which("protoc"), reason="no protoc here")
 
@@ -186,6 +187,70 @@ def test_same_bytes_without_root_and_to_stdout(capture, form, tmp_path):
         result = run_unprivileged("export", copy, "-f", form, "-o", f"{folder}/out")
         assert (result.returncode, result.stderr) == (0, "")
         assert Path(folder, "out").read_bytes() == first
+
+
+def of_report(report):
+    """The rows of the JSON report, as the database has them: (table, process, row)."""
+    for p in report["processes"]:
+        gpu, steps = p.get("gpu", {}), p.get("steps", {})
+        rows = {"processes": [p], "functions": p["functions"], "threads": p["threads"], "findings": p["findings"],
+                "steps": steps.get("series", []), "memory": p.get("memory", []), "lines": p.get("lines", []),
+                "hotspots": [h for m in p.get("memory", []) for h in m.get("hotspots", [])],
+                "callers": [c for f in p["functions"] for c in f["parents"]],
+                "waits": p.get("blocked", []), "gpu_kernels": gpu.get("kernels", []),
+                "gpu_copies": gpu.get("copies", []), "gpu_syncs": gpu.get("syncs", [])}
+        yield from ((table, p["pid"], row) for table, found in rows.items() for row in found)
+
+
+# as CSV has them
+OTHERWISE = {("threads", "comm"), ("callers", "name"), ("hotspots", "stack"), ("waits", "stack"), ("memory", "allocator"),
+             ("gpu_kernels", "grid"), ("gpu_kernels", "block"), ("processes", "container")}
+
+
+def check_same_as_report(file, tmp_path):
+    """Every value of every row of the JSON report is in the database, and what it lacks is NULL there. Returns the
+    number of values."""
+    exported(file, "sqlite", tmp_path / "r.sqlite")
+    report = json.loads(run("report", file, "-f", "json").stdout)
+    db = sqlite3.connect(tmp_path / "r.sqlite")
+    db.row_factory = sqlite3.Row
+    assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    compared, rows = 0, {}
+    for table, pid, row in of_report(report):
+        if table not in rows:
+            rows[table] = iter(db.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall())
+        found = next(rows[table])
+        assert found["pid"] == pid
+        for key in {*found.keys(), *row} - {k for t, k in OTHERWISE if t == table}:
+            value, other = row.get(key), found[key] if key in found.keys() else None
+            if key in row and key in found.keys():
+                compared += 1
+                if isinstance(value, (dict, list)):
+                    value, other = json.dumps(value), json.dumps(json.loads(other))
+                assert other == (pytest.approx(value, rel=1e-8) if isinstance(value, float) else value), (table, key)
+    assert all(next(left, None) is None for left in rows.values())
+    assert dict(db.execute("SELECT loss, count FROM losses").fetchall()) == report["losses"]
+    assert db.execute("SELECT verdict, duration_ns, command FROM capture").fetchone()[:2] == (
+        report["verdict"], report["capture"]["duration_ns"])
+    wrong = db.execute("""SELECT label, calls, timed, total_ns, count(start_ns), count(duration_ns), sum(duration_ns)
+        FROM functions f LEFT JOIN spans s USING (process, function) WHERE booked = 0 GROUP BY process, function
+        HAVING count(start_ns) != calls OR count(duration_ns) != timed OR sum(duration_ns) != total_ns""").fetchall()
+    assert not wrong, [tuple(row) for row in wrong]
+    for (view,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
+        db.execute(f"SELECT * FROM {view}").fetchall()
+    # sums alone: the same without calls
+    assert run("export", file, "--of", "sums", "-o", tmp_path / "sums.sqlite").returncode == 0
+    sums = sqlite3.connect(tmp_path / "sums.sqlite")
+    assert sums.execute("SELECT count(*) FROM spans").fetchone()[0] == 0
+    assert sums.execute("SELECT * FROM functions").fetchall() == [
+        tuple(row) for row in db.execute("SELECT * FROM functions").fetchall()]
+    return compared
+
+
+def test_sqlite_is_the_report(capture, tmp_path):
+    assert check_same_as_report(capture, tmp_path) > 100
+    for file in sorted((Path(__file__).resolve().parents[1] / "golden" / "captures").glob("*.perfx")):
+        assert check_same_as_report(file, tmp_path) > 20, file
 
 
 def test_suffix_decides(capture, tmp_path):

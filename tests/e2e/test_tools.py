@@ -352,3 +352,40 @@ print(json.dumps([int(functions[functions.kind == "range"].calls.sum()), int(ste
     assert found[:3] == [5 * STEPS + 1, total, (10 * WHOLE + 60) * MS]
     assert found[3] == next(csv.reader([capture.with_suffix(".csv").read_text().splitlines()[0]]))
     assert found[4:] == [total, [i == 6 for i in range(WHOLE)], "perfx.report/1"]
+
+
+@needs("pandas")
+def test_sqlite_in_pandas(capture):
+    exported(capture, "sqlite", ".sqlite")
+    found = asked("pandas", """
+import json, sqlite3, sys
+import pandas as pd
+db = sqlite3.connect(sys.argv[1])
+read = lambda name: pd.read_sql(f"SELECT * FROM {name}", db)
+steps, spans, slowest = read("steps"), read("named_spans"), read("slowest_steps")
+print(json.dumps([int(steps.total_ns.sum()), int(slowest.step[0]), slowest.max_ms[0],
+                  spans.groupby("label").size().to_dict(), float(spans.flops.sum())]))
+""", capture.with_suffix(".sqlite"))
+    assert found[:3] == [(100 * WHOLE + 60) * MS, 7, 160]
+    assert found[3]["forward"] == STEPS and found[3]["copy"] == 2 * STEPS
+    assert found[4] == 2 * 10**9 * STEPS
+
+
+@needs("duckdb_extension_sqlite_scanner")
+def test_duckdb(capture):
+    """It reads each table and view by its declared types: the extension of DuckDB that PyPI has, without network."""
+    exported(capture, "sqlite", ".sqlite")
+    found = asked("duckdb_extension_sqlite_scanner", """
+import json, pathlib, sys
+import duckdb, duckdb_extension_sqlite_scanner as scanner
+db = duckdb.connect()
+db.execute(f"LOAD '{next(pathlib.Path(scanner.__file__).parent.rglob('*.duckdb_extension'))}'")
+db.execute(f"ATTACH '{sys.argv[1]}' AS run (TYPE sqlite)")
+tables = [name for (name,) in db.execute(
+    "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'run'").fetchall()]
+rows = {name: len(db.execute(f"SELECT * FROM run.{name}").fetchall()) for name in tables}
+print(json.dumps([rows, db.execute("SELECT sum(total_ns)::BIGINT FROM run.steps").fetchone()[0],
+                  str(db.execute("SELECT typeof(intensity), typeof(calls) FROM run.functions").fetchone())]))
+""", capture.with_suffix(".sqlite"))
+    assert found[0]["steps"] == WHOLE and found[0]["spans"] == 7 * STEPS + 2
+    assert found[1:] == [(100 * WHOLE + 60) * MS, "('DOUBLE', 'BIGINT')"]

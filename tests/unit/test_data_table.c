@@ -200,7 +200,7 @@ static bool has(const struct data_table_kind *kind, const char *name, enum colum
 
 		if (!strcmp(column->name, name) &&
 		    (column->only == COLUMN_BOTH || column->only == place) &&
-		    (of_process || place == COLUMN_JSON || i > 1))
+		    (of_process || place == COLUMN_JSON || i > 2))
 			return true;
 	}
 	return false;

@@ -22,7 +22,7 @@ static const struct export_format *guess_format(const struct options *options, c
 	size_t count = 0;
 
 	while ((format = format_like(&export_formats, path, format))) {
-		if (options->of && !format->stacks)
+		if (options->of && !(format->of & EXPORT_BIT(options->of)))
 			continue;
 		suffix = format->format.suffixes + 1; /* the first */
 		text_printf(names, "%s-f %s (%.*s)", count++ ? " or " : "", format->format.name,
@@ -134,9 +134,13 @@ int cmd_export(const struct options *options)
 
 	if (!format)
 		return EXIT_USAGE;
-	if (options->of && !format->stacks) {
-		msg_say("export --of: %s has all calls; these can be of one thing: %s",
-			format->format.name, export_stack_formats());
+	if (options->of && !(format->of & EXPORT_BIT(options->of))) {
+		struct text formats = {0};
+
+		export_add_formats(&formats, options->of);
+		msg_say("export --of: %s cannot be limited to this; these can: %s",
+			format->format.name, text_peek(&formats));
+		text_clear(&formats);
 		return EXIT_USAGE;
 	}
 	aggregate = aggregate__new();

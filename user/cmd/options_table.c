@@ -152,7 +152,7 @@ const struct option_row option_rows[] = {
 	 FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | DUMPING, .arg = "FILE", COMPLETE_FILE,
 	 .parse = set_text, INTO(keep), OPTION_TEXTS_capture},
 	{"of", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_EXPORT),
-	 .arg = "calls|cpu|off-cpu|alloc", .parse = set_choice, INTO(of), .min = EXPORT_OF_CALLS,
+	 .arg = "calls|cpu|off-cpu|alloc|sums", .parse = set_choice, INTO(of), .min = EXPORT_OF_CALLS,
 	 OPTION_TEXTS_of},
 	{"rank", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_EXPORT), .arg = "N",
 	 .parse = set_text, INTO(rank), OPTION_TEXTS_rank},

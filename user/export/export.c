@@ -16,16 +16,16 @@ static const struct export_format formats[] = {
 
 struct format_table export_formats = FORMAT_TABLE(formats);
 
-const char *export_stack_formats(void)
+void export_add_formats(struct text *into, enum export_of of)
 {
-	static struct text names;
-	bool made = names.length > 0;
+	const char *separator = "";
 
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && !made; i++)
-		if (formats[i].stacks)
-			text_printf(&names, "%s%s", names.length ? ", " : "",
-				    formats[i].format.name);
-	return text_peek(&names);
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		if (!(formats[i].of & EXPORT_BIT(of)))
+			continue;
+		text_printf(into, "%s%s", separator, formats[i].format.name);
+		separator = ", ";
+	}
 }
 
 static int add_all(void *ctx, const struct event *event)

@@ -8,6 +8,7 @@
 
 #include "aggregate/profile.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "replay/replay.h"
 
 #include <stdbool.h>
@@ -15,14 +16,21 @@
 
 struct event;
 
-/* What folded, pprof and speedscope show. */
+/* What an export can be limited to. */
 enum export_of {
 	EXPORT_OF_ALL = 0, /* all that the format can hold; folded: calls */
 	EXPORT_OF_CALLS,   /* time by calling context, exact */
 	EXPORT_OF_CPU,	   /* samples of threads on the CPU */
 	EXPORT_OF_OFF_CPU, /* samples of threads that wait */
 	EXPORT_OF_ALLOC,   /* blocks and bytes */
+	EXPORT_OF_SUMS,	   /* no single calls, samples and GPU work */
 };
+
+#define EXPORT_BIT(of) (1u << (of))
+/* Those of the formats of call stacks. */
+#define EXPORT_STACKS                                                                              \
+	(EXPORT_BIT(EXPORT_OF_CALLS) | EXPORT_BIT(EXPORT_OF_CPU) | EXPORT_BIT(EXPORT_OF_OFF_CPU) | \
+	 EXPORT_BIT(EXPORT_OF_ALLOC))
 
 struct export
 {
@@ -44,14 +52,14 @@ struct export_format {
 	struct format format;
 	const char *type;			   /* by HTTP */
 	bool spans;				   /* needs the calls */
-	bool stacks;				   /* can be of one thing only: export_of */
+	unsigned of;				   /* EXPORT_BIT of what it can be limited to */
 	int (*write)(const struct export *export); /* 0 or -errno */
 };
 
 extern struct format_table export_formats;
 
-/* "pprof, folded": those with `stacks`, for messages. */
-const char *export_stack_formats(void);
+/* "pprof, folded": those that can be limited to it, for messages. */
+void export_add_formats(struct text *into, enum export_of of);
 
 static inline const struct export_format *export_format_named(const char *name)
 {

@@ -12,15 +12,17 @@
 
 /* A new format: a row here, a file with export_<name>().
  *
- *	X(name, suffixes, type by HTTP, needs the calls, can be of one thing only) */
-#define EXPORT_FORMATS(X)                                                  \
-	X(perfetto, " .pftrace .perfetto-trace ", TYPE_BYTES, true, false) \
-	X(chrome, " .trace.json .pt.trace.json ", TYPE_JSON, true, false)  \
-	X(pprof, " .pb.gz .pprof ", TYPE_BYTES, false, true)               \
-	X(folded, " .folded ", TYPE_PLAIN, false, true)                    \
-	X(speedscope, " .speedscope.json ", TYPE_JSON, false, true)        \
-	X(openmetrics, " .prom .openmetrics ",                             \
-	  "application/openmetrics-text; version=1.0.0; charset=utf-8", false, false)
+ *	X(name, suffixes, type by HTTP, needs the calls, what it can be limited to) */
+#define EXPORT_FORMATS(X)                                                         \
+	X(perfetto, " .pftrace .perfetto-trace ", TYPE_BYTES, true, 0)            \
+	X(chrome, " .trace.json .pt.trace.json ", TYPE_JSON, true, 0)             \
+	X(pprof, " .pb.gz .pprof ", TYPE_BYTES, false, EXPORT_STACKS)             \
+	X(folded, " .folded ", TYPE_PLAIN, false, EXPORT_STACKS)                  \
+	X(speedscope, " .speedscope.json ", TYPE_JSON, false, EXPORT_STACKS)      \
+	X(openmetrics, " .prom .openmetrics ",                                    \
+	  "application/openmetrics-text; version=1.0.0; charset=utf-8", false, 0) \
+	X(sqlite, " .sqlite .sqlite3 .db ", "application/vnd.sqlite3", false,     \
+	  EXPORT_BIT(EXPORT_OF_SUMS))
 
 #define EXPORT_WRITER(name, ...) int export_##name(const struct export *export);
 EXPORT_FORMATS(EXPORT_WRITER)

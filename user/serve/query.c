@@ -77,7 +77,7 @@ static int parse_table(struct report_query *query, const char *value, char why[Q
 
 static int parse_of(struct report_query *query, const char *value, char why[QUERY_WHY])
 {
-	static const char *const names[] = {"calls", "cpu", "off-cpu", "alloc"};
+	static const char *const names[] = {"calls", "cpu", "off-cpu", "alloc", "sums"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(names[i], value) != 0)
@@ -85,7 +85,7 @@ static int parse_of(struct report_query *query, const char *value, char why[QUER
 		query->of = (enum export_of)(EXPORT_OF_CALLS + i);
 		return 0;
 	}
-	snprintf(why, QUERY_WHY, "of=" SHOWN ": not calls, cpu, off-cpu or alloc", value);
+	snprintf(why, QUERY_WHY, "of=" SHOWN ": not calls, cpu, off-cpu, alloc or sums", value);
 	return -EINVAL;
 }
 
@@ -140,9 +140,12 @@ int report_query_end(struct report_query *query, uint64_t length_max_ns, char wh
 		snprintf(why, QUERY_WHY, "table needs format=csv or tsv");
 		return -EINVAL;
 	}
-	if (query->of && !(query->export && query->export->stacks)) {
-		snprintf(why, QUERY_WHY, "of needs one of these formats: %s",
-			 export_stack_formats());
+	if (query->of && !(query->export && query->export->of & EXPORT_BIT(query->of))) {
+		struct text formats = {0};
+
+		export_add_formats(&formats, query->of);
+		snprintf(why, QUERY_WHY, "of needs one of these formats: %s", text_peek(&formats));
+		text_clear(&formats);
 		return -EINVAL;
 	}
 	if (!query->length_ns && !query->capture)

@@ -248,7 +248,7 @@ json_t *json_of_row(struct data_table *table, const struct data_table_row *row)
 		const struct data_table_column *column = &table->kind->columns[i];
 		struct value value;
 
-		if (column->only == COLUMN_CSV)
+		if (!data_table_column_in(table->kind, column, COLUMN_JSON))
 			continue;
 		value = data_table_value(table, row, column);
 		if (value.kind != VALUE_ABSENT)

@@ -15,6 +15,12 @@
 #include <stdarg.h>
 #include <string.h>
 
+struct value column_process(struct data_table *s, const struct data_table_row *r)
+{
+	(void)s;
+	return integer(r->process->index);
+}
+
 struct value column_pid(struct data_table *s, const struct data_table_row *r)
 {
 	(void)s;
@@ -193,17 +199,18 @@ VALUE(get_perf_counters,
 
 static const struct data_table_column functions_columns[] = {
 	OF_PROCESS,
-	{"name", .get = get_name},
-	{"module", .get = get_module},
-	{"path", .get = get_path},
+	{"function", AT(profile_row, function), SQL},
+	{"name", .get = get_name, WORDS},
+	{"module", .get = get_module, WORDS},
+	{"path", .get = get_path, WORDS},
 	{"offset", .get = get_offset},
-	{"source", .get = get_source},
-	{"kind", .get = get_function_kind, JSON},
+	{"source", .get = get_source, WORDS},
+	{"kind", .get = get_function_kind, WORDS, JSON},
 	{"calls", COUNT_AT(profile_row, calls_count)},
 	{"timed", COUNT_AT(profile_row, timed_count)},
 	{"unwound", COUNT_AT(profile_row, unwound_count)},
 	{"booked", COUNT_AT(profile_row, overflow_count)},
-	{"self_percent", .get = get_self_percent, CSV},
+	{"self_percent", .get = get_self_percent, RATIO, CSV},
 	{"self_ns", .get = get_self, CSV},
 	{"total_ns", .get = get_total},
 	{"self_ns", .get = get_self, JSON},
@@ -216,30 +223,30 @@ static const struct data_table_column functions_columns[] = {
 	{"p99_ns", AT(profile_row, p99_ns)},
 	{"threads", COUNT_AT(profile_row, threads_count)},
 	{"alloc_bytes", .get = get_alloc_bytes, CSV},
-	{"figures", .get = get_call_costs, JSON},
+	{"figures", .get = get_call_costs, NESTED, JSON},
 	{"flops", .get = get_flops},
 	{"bytes", .get = get_bytes},
 	{"work_ns", .get = get_work, JSON},
 	{"moved_bytes", .get = get_moved, JSON},
-	{"moved_bytes_per_s", .get = get_moved_per_s, JSON},
+	{"moved_bytes_per_s", .get = get_moved_per_s, RATIO, JSON},
 	{"bus_bytes", .get = get_bus, JSON},
-	{"bus_bytes_per_s", .get = get_bus_per_s, JSON},
+	{"bus_bytes_per_s", .get = get_bus_per_s, RATIO, JSON},
 	{"own_flops", .get = get_own_flops, JSON},
 	{"own_bytes", .get = get_own_bytes, JSON},
-	{"dtype", .get = get_dtype, JSON},
-	{"gflops_per_s", .get = get_gflops},
-	{"intensity", .get = get_intensity},
-	{"attainable_gflops_per_s", .get = get_attainable, JSON},
-	{"roofline", .get = get_roofline},
-	{"rate_withheld", .get = get_withheld, JSON},
-	{"perf_counters", .get = get_perf_counters, JSON},
+	{"dtype", .get = get_dtype, WORDS, JSON},
+	{"gflops_per_s", .get = get_gflops, RATIO},
+	{"intensity", .get = get_intensity, RATIO},
+	{"attainable_gflops_per_s", .get = get_attainable, RATIO, JSON},
+	{"roofline", .get = get_roofline, WORDS},
+	{"rate_withheld", .get = get_withheld, WORDS, JSON},
+	{"perf_counters", .get = get_perf_counters, NESTED, JSON},
 	{"alloc_bytes", .get = get_alloc_bytes, JSON},
 	{"off_cpu_ns", .get = get_off_cpu},
 	{"gpu_ns", AT(profile_row, gpu_ns)},
-	{"parents", .get = get_parents, JSON},
-	{"python_callers", .get = get_python_callers, JSON},
+	{"parents", .get = get_parents, NESTED, JSON},
+	{"python_callers", .get = get_python_callers, NESTED, JSON},
 	/* last: scripts select CSV columns by number */
-	{"label", .get = get_label},
+	{"label", .get = get_label, WORDS},
 };
 
 ITEM(caller_of, profile_caller, &function_row(r)->callers[r->part])
@@ -255,6 +262,8 @@ static const struct profile_function *calling(const struct data_table *s,
 	return profile_function(s->profile, caller_of(r)->caller);
 }
 
+VALUE(get_function, integer(function_row(r)->function))
+VALUE(get_caller_function, calling(s, r) ? integer(caller_of(r)->caller) : absent())
 VALUE(get_caller, words(calling(s, r) ? calling(s, r)->name : name_without_caller(r)))
 VALUE(get_caller_label,
       words(calling(s, r) ? function_label(calling(s, r)) : name_without_caller(r)))
@@ -262,12 +271,14 @@ VALUE(get_caller_total, timed(r, caller_of(r)->total_ns))
 
 static const struct data_table_column callers_columns[] = {
 	OF_PROCESS,
-	{"name", .get = get_name, CSV},
-	{"module", .get = get_module, CSV},
+	{"function", .get = get_function, SQL},
+	{"caller_function", .get = get_caller_function, SQL},
+	{"name", .get = get_name, WORDS, CSV},
+	{"module", .get = get_module, WORDS, CSV},
 	{"offset", .get = get_offset, CSV},
-	{"caller", .get = get_caller, CSV},
-	{"name", .get = get_caller, JSON},
-	{"label", .get = get_caller_label, JSON},
+	{"caller", .get = get_caller, WORDS, CSV},
+	{"name", .get = get_caller, WORDS, JSON},
+	{"label", .get = get_caller_label, WORDS, JSON},
 	{"calls", AT(profile_caller, calls_count)},
 	{"total_ns", .get = get_caller_total},
 };
@@ -291,7 +302,7 @@ static const struct data_table_column threads_columns[] = {
 	{"tid", AT(profile_thread, tid)},
 	{"thread", AT(profile_thread, comm), CSV},
 	{"comm", AT(profile_thread, comm), JSON},
-	{"state", .get = get_state},
+	{"state", .get = get_state, WORDS},
 	{"wall_ns", AT(profile_thread, wall_ns)},
 	{"on_cpu_ns", AT(profile_thread, on_cpu_ns)},
 	{"runnable_ns", AT(profile_thread, runnable_ns)},
@@ -312,14 +323,14 @@ static const struct data_table_column lines_columns[] = {
 	{"file", AT(profile_line, file)},
 	{"line", AT(profile_line, line)},
 	{"function", AT(profile_line, function)},
-	{"language", .get = get_line_language},
+	{"language", .get = get_line_language, WORDS},
 	{"samples", AT(profile_line, samples_count)},
 	{"on_cpu_ns", AT(profile_line, on_cpu_ns)},
 	{"off_cpu_ns", AT(profile_line, off_cpu_ns)},
 	{"calls_ns", AT(profile_line, calls_ns)},
 	{"allocs", AT(profile_line, allocs_count)},
 	{"alloc_bytes", AT(profile_line, alloc_bytes)},
-	{"domain", .get = get_line_domain},
+	{"domain", .get = get_line_domain, WORDS},
 	{"module", AT(profile_line, module_base), NONZERO},
 	{"offset", AT(profile_line, offset), NONZERO},
 	{"spinning_ns", .get = get_line_spinning},
@@ -364,17 +375,17 @@ VALUE(get_wait_frames, nested(json_of_frames(stack_of(r)->frames, stack_of(r)->f
 
 static const struct data_table_column blocked_columns[] = {
 	OF_PROCESS,
-	{"reason", .get = get_reason},
+	{"reason", .get = get_reason, WORDS},
 	{"ns", AT(profile_activity, ns)},
 	{"count", AT(profile_activity, count)},
 	{"max_ns", AT(profile_activity, max_ns)},
-	{"thread", .get = get_wait_thread},
+	{"thread", .get = get_wait_thread, WORDS},
 	{"tid", AT(profile_activity, tid)},
-	{"object", .get = get_object},
-	{"holder", .get = get_holder},
+	{"object", .get = get_object, WORDS},
+	{"holder", .get = get_holder, WORDS},
 	{"holder_tid", AT(profile_activity, holder_tid), NONZERO},
-	{"stack", .get = get_wait_stack, CSV},
-	{"stack", .get = get_wait_frames, JSON},
+	{"stack", .get = get_wait_stack, WORDS, CSV},
+	{"stack", .get = get_wait_frames, NESTED, JSON},
 };
 
 ITEM(finding_of, finding, &r->analysis->findings[r->item])
@@ -393,21 +404,21 @@ VALUE(get_place,
 
 static const struct data_table_column findings_columns[] = {
 	OF_PROCESS,
-	{"severity", .get = get_severity, CSV},
+	{"severity", .get = get_severity, WORDS, CSV},
 	{"kind", AT(finding, kind)},
-	{"severity", .get = get_severity, JSON},
+	{"severity", .get = get_severity, WORDS, JSON},
 	{"subject", SENTENCE_AT(finding, subject)},
 	{"evidence", SENTENCE_AT(finding, evidence)},
 	{"threshold", SENTENCE_AT(finding, threshold)},
 	{"suggestion", SENTENCE_AT(finding, suggestion)},
 	{"partial", AT(finding, partial)},
-	{"class", .get = get_class},
+	{"class", .get = get_class, WORDS},
 	{"gain_ns_per_step", .get = get_gain},
 	{"confidence", AT(finding, confidence), NONZERO},
 	{"function", AT(finding, place.function), CSV},
 	{"file", AT(finding, place.file), CSV},
 	{"line", AT(finding, place.line), NONZERO, CSV},
-	{"place", .get = get_place, JSON},
+	{"place", .get = get_place, NESTED, JSON},
 	{"look", SENTENCE_AT(finding, look), NONZERO},
 };
 
@@ -463,13 +474,14 @@ VALUE(get_energy_estimated,
       r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))
 
 static const struct data_table_column processes_columns[] = {
+	{"process", .get = column_process, SQL},
 	{"pid", .get = column_pid},
-	{"comm", .get = column_comm, CSV},
+	{"comm", .get = column_comm, WORDS, CSV},
 	{"ppid", AT(profile_process, ppid)},
 	{"start_ns", AT(profile_process, start_boot_ns), NONZERO, JSON},
 	{"exec", AT(profile_process, exec_count)},
-	{"comm", .get = column_comm, JSON},
-	{"cmdline", .get = get_arguments, JSON},
+	{"comm", .get = column_comm, WORDS, JSON},
+	{"cmdline", .get = get_arguments, NESTED, JSON},
 	{"wall_ns", .get = get_wall},
 	{"cpu_user_ns", AT(profile_process, cpu_user_ns)},
 	{"cpu_system_ns", AT(profile_process, cpu_system_ns)},
@@ -495,14 +507,14 @@ static const struct data_table_column processes_columns[] = {
 	{"gpu_energy_mj", AT(profile_process, energy.gpu_mj)},
 	{"gpu_steps_energy_mj", AT(profile_process, energy.steps_mj)},
 	{"gpu_energy_estimated", .get = get_energy_estimated},
-	{"io", .get = get_io, JSON},
+	{"io", .get = get_io, NESTED, JSON},
 	{"unmatched_entries", AT(profile_process, unmatched_entries)},
 	{"wait_status", .get = get_wait_status, JSON},
 	{"rank", .get = get_rank},
 	{"cgroup", AT(profile_process, place.of[PERFX_PLACE_CGROUP])},
 	{"unit", AT(profile_process, place.of[PERFX_PLACE_UNIT])},
-	{"container", .get = get_container, JSON},
-	{"container", .get = get_container_name, CSV},
+	{"container", .get = get_container, NESTED, JSON},
+	{"container", .get = get_container_name, WORDS, CSV},
 	{"pod", AT(profile_process, place.of[PERFX_PLACE_POD]), CSV},
 	{"namespace", AT(profile_process, place.of[PERFX_PLACE_NAMESPACE]), CSV},
 	{"job", AT(profile_process, place.of[PERFX_PLACE_JOB]), CSV},
@@ -552,10 +564,10 @@ static const struct data_table_column steps_columns[] = {
 	{"untraced_ns", AT(profile_step, phases[PROFILE_PHASE_UNTRACED]), CSV},
 	{"slow", .get = get_slow},
 	{"flops", .get = get_step_flops},
-	{"gflops_per_s", .get = get_step_gflops, CSV},
-	{"mfu", .get = get_step_mfu},
+	{"gflops_per_s", .get = get_step_gflops, RATIO, CSV},
+	{"mfu", .get = get_step_mfu, RATIO},
 	{"off_cpu_ns", .get = get_step_off_cpu},
-	{"breakdown", .get = get_breakdown, JSON},
+	{"breakdown", .get = get_breakdown, NESTED, JSON},
 };
 
 const struct data_table_kind functions_table = {COLUMNS(functions), "self_ns", function_row_item,
@@ -586,6 +598,11 @@ const struct data_table_kind *data_table_kind_named(const char *name)
 		if (!strcmp(kinds[i]->name, name))
 			return kinds[i];
 	return NULL;
+}
+
+const struct data_table_kind *data_table_kind_at(size_t number)
+{
+	return number < COUNT(kinds) ? kinds[number] : NULL;
 }
 
 const char *data_table_kind_names(void)

@@ -91,12 +91,18 @@ static inline struct value function_name(const struct data_table *s, uint32_t id
 #define COUNT_AT(of, field)    MEMBER(of, field, COLUMN_COUNT)
 #define SENTENCE_AT(of, field) MEMBER(of, field, COLUMN_SENTENCE)
 #define NONZERO		       .unless_zero = true
-/* Where a column is in one of the two only. */
+/* What `get` returns, unless it is an integer. */
+#define WORDS  .type = COLUMN_TEXT
+#define RATIO  .type = COLUMN_REAL
+#define NESTED .type = COLUMN_NESTED
+/* Where a column is in one place only. */
 #define CSV	     .only = COLUMN_CSV
 #define JSON	     .only = COLUMN_JSON
+#define SQL	     .only = COLUMN_SQL
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* columns.c */
+struct value column_process(struct data_table *s, const struct data_table_row *r);
 struct value column_pid(struct data_table *s, const struct data_table_row *r);
 struct value column_comm(struct data_table *s, const struct data_table_row *r);
 
@@ -108,10 +114,10 @@ struct value column_frames(struct data_table *s, const struct profile_frame *con
 			   size_t count);
 
 /* Columns that every table begins with. */
-#define OF_PROCESS                              \
-	{"pid", .get = column_pid, CSV},        \
-	{                                       \
-		"comm", .get = column_comm, CSV \
+#define OF_PROCESS                                                                \
+	{"process", .get = column_process, SQL}, {"pid", .get = column_pid, CSV}, \
+	{                                                                         \
+		"comm", .get = column_comm, WORDS, CSV                            \
 	}
 
 /* The first members of a struct data_table_kind with the columns `name_columns`. */

@@ -42,37 +42,37 @@ VALUE(get_waiter, function_name(s, sync_of(r)->function))
 
 static const struct data_table_column gpu_kernels_columns[] = {
 	OF_PROCESS,
-	{"name", .get = get_kernel_name},
-	{"op", .get = get_kernel_op},
+	{"name", .get = get_kernel_name, WORDS},
+	{"op", .get = get_kernel_op, WORDS},
 	{"calls", COUNT_AT(profile_gpu_kernel, count)},
 	{"total_ns", AT(profile_gpu_kernel, total_ns)},
 	{"avg_ns", AT(profile_gpu_kernel, avg_ns)},
 	{"stddev_ns", .get = get_kernel_stddev},
 	{"p99_ns", AT(profile_gpu_kernel, p99_ns)},
 	{"max_ns", AT(profile_gpu_kernel, max_ns)},
-	{"grid", .get = get_grid_text, CSV},
-	{"block", .get = get_block_text, CSV},
-	{"grid", .get = get_grid, JSON},
-	{"block", .get = get_block, JSON},
+	{"grid", .get = get_grid_text, WORDS, CSV},
+	{"block", .get = get_block_text, WORDS, CSV},
+	{"grid", .get = get_grid, NESTED, JSON},
+	{"block", .get = get_block, NESTED, JSON},
 	{"registers", AT(profile_gpu_kernel, registers), NONZERO},
 	{"shared_bytes", AT(profile_gpu_kernel, shared_bytes)},
 	{"occupancy", AT(profile_gpu_kernel, occupancy)},
 	{"occupancy_limit", AT(profile_gpu_kernel, limit), NONZERO},
 	{"stream", .get = get_stream},
-	{"function", .get = get_launcher},
-	{"line", .get = get_kernel_line},
+	{"function", .get = get_launcher, WORDS},
+	{"line", .get = get_kernel_line, WORDS},
 };
 
 static const struct data_table_column gpu_copies_columns[] = {
 	OF_PROCESS,
-	{"direction", .get = get_direction},
-	{"host_memory", .get = get_host_memory},
+	{"direction", .get = get_direction, WORDS},
+	{"host_memory", .get = get_host_memory, WORDS},
 	{"pinned", .get = get_pinned},
 	{"calls", COUNT_AT(profile_gpu_copy, count)},
 	{"bytes", COUNT_AT(profile_gpu_copy, bytes)},
 	{"total_ns", AT(profile_gpu_copy, total_ns)},
-	{"function", .get = get_copier},
-	{"line", .get = get_copy_line},
+	{"function", .get = get_copier, WORDS},
+	{"line", .get = get_copy_line, WORDS},
 };
 
 static const struct data_table_column gpu_syncs_columns[] = {
@@ -80,8 +80,8 @@ static const struct data_table_column gpu_syncs_columns[] = {
 	{"name", AT(profile_gpu_sync, name)},
 	{"calls", COUNT_AT(profile_gpu_sync, count)},
 	{"wait_ns", COUNT_AT(profile_gpu_sync, wait_ns)},
-	{"function", .get = get_waiter},
-	{"line", .get = get_sync_line},
+	{"function", .get = get_waiter, WORDS},
+	{"line", .get = get_sync_line, WORDS},
 };
 
 const struct data_table_kind gpu_kernels_table = {COLUMNS(gpu_kernels), "total_ns", kernel_of_item,

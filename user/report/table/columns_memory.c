@@ -59,10 +59,10 @@ VALUE(get_peak_at, integer(profile_since_start(s->profile, memory_of(r)->peak_ns
 
 static const struct data_table_column memory_columns[] = {
 	OF_PROCESS,
-	{"domain", .get = get_domain},
-	{"allocator", .get = get_allocators, CSV},
-	{"allocator", .get = get_allocator_list, JSON},
-	{"level", .get = get_level},
+	{"domain", .get = get_domain, WORDS},
+	{"allocator", .get = get_allocators, WORDS, CSV},
+	{"allocator", .get = get_allocator_list, NESTED, JSON},
+	{"level", .get = get_level, WORDS},
 	{"sampled", AT(profile_memory, sampled)},
 	{"sample_bytes", .get = get_sample_bytes, JSON},
 	{"recorded_ns", COUNT_AT(profile_memory, recorded_ns), JSON},
@@ -83,7 +83,7 @@ static const struct data_table_column memory_columns[] = {
 	{"peak_bytes", AT(profile_memory, peak_bytes)},
 	{"peak_at_ns", .get = get_peak_at},
 	{"peak_reserved_bytes", .get = get_reserved, JSON},
-	{"bound", .get = get_bound, JSON},
+	{"bound", .get = get_bound, WORDS, JSON},
 	{"lost_allocs", COUNT_AT(profile_memory, lost_allocs_count)},
 	{"lost_allocated_bytes", COUNT_AT(profile_memory, lost_allocated_bytes), JSON},
 	{"lost_frees", COUNT_AT(profile_memory, lost_frees_count)},
@@ -112,13 +112,13 @@ VALUE(get_leak, flag(r->analysis->memory[r->item].trends[r->part].leak))
 
 static const struct data_table_column hotspots_columns[] = {
 	OF_PROCESS,
-	{"domain", .get = get_domain, CSV},
+	{"domain", .get = get_domain, WORDS, CSV},
 	{"allocator", AT(profile_hotspot, allocator), CSV},
-	{"stack", .get = get_stack, CSV},
-	{"stack", .get = get_frames, JSON},
+	{"stack", .get = get_stack, WORDS, CSV},
+	{"stack", .get = get_frames, NESTED, JSON},
 	{"stack_cut", .get = get_stack_cut, JSON},
 	{"stack_guessed", .get = get_stack_guessed, JSON},
-	{"function", .get = get_running},
+	{"function", .get = get_running, WORDS},
 	{"allocator", AT(profile_hotspot, allocator), JSON},
 	{"allocs", COUNT_AT(profile_hotspot, allocs.value)},
 	{"allocated_bytes", COUNT_AT(profile_hotspot, allocated_bytes.value), JSON},
@@ -136,7 +136,7 @@ static const struct data_table_column hotspots_columns[] = {
 	{"lifetime_ns", AT(profile_hotspot, lifetime_ns)},
 	{"oldest_at_ns", .get = get_oldest, JSON},
 	{"slope_bytes_per_s", .get = get_slope},
-	{"windows", .get = get_windows, JSON},
+	{"windows", .get = get_windows, NESTED, JSON},
 	{"leak", .get = get_leak},
 };
 

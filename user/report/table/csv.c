@@ -70,12 +70,14 @@ static void add_value(struct text *line, const struct value *value, char separat
 static int write_line(FILE *out, struct data_table *table, const struct data_table_row *row,
 		      char separator)
 {
-	const struct data_table_column *column = table->kind->columns;
+	const struct data_table_column *first =
+		data_table_csv_column(table->kind, table->kind->columns);
+	const struct data_table_column *column = first;
 	struct text line = {0};
 	int err;
 
 	for (; (column = data_table_csv_column(table->kind, column)); column++) {
-		text_add_bytes(&line, &separator, column > table->kind->columns);
+		text_add_bytes(&line, &separator, column > first);
 		if (row) {
 			struct value value = data_table_value(table, row, column);
 

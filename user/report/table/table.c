@@ -9,11 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool data_table_column_in(const struct data_table_kind *kind,
+			  const struct data_table_column *column, enum column_place place)
+{
+	if (column->only == COLUMN_BOTH || column->only == place)
+		return true;
+	return place == COLUMN_SQL &&
+	       (column->only == COLUMN_CSV || !data_table_column_named(kind, column->name));
+}
+
 const struct data_table_column *data_table_csv_column(const struct data_table_kind *kind,
 						      const struct data_table_column *from)
 {
 	for (; from < kind->columns + kind->columns_count; from++)
-		if (from->only != COLUMN_JSON)
+		if (data_table_column_in(kind, from, COLUMN_CSV))
 			return from;
 	return NULL;
 }
@@ -68,6 +77,8 @@ struct value data_table_value(struct data_table *table, const struct data_table_
 			     : column->type == COLUMN_TEXT ? VALUE_TEXT
 							   : VALUE_SENTENCE;
 		break;
+	case COLUMN_NESTED:
+		break;
 	}
 	if (column->unless_zero && !value.integer && value.real == 0 &&
 	    (!value.text || !*value.text))
@@ -83,7 +94,7 @@ void data_table_read(const struct data_table_kind *kind, void *item, const json_
 		void *member = (char *)item + column->offset;
 		uint64_t number;
 
-		if (column->get || column->only == COLUMN_CSV)
+		if (column->get || !data_table_column_in(kind, column, COLUMN_JSON))
 			continue;
 		number = json_to_u64(value);
 		switch (column->type) {
@@ -106,6 +117,7 @@ void data_table_read(const struct data_table_kind *kind, void *item, const json_
 			*(const char **)member = json_string_value(value) ?: "";
 			break;
 		case COLUMN_SENTENCE:
+		case COLUMN_NESTED:
 			break;
 		}
 	}

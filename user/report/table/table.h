@@ -54,9 +54,10 @@ enum column_place {
 	COLUMN_BOTH = 0,
 	COLUMN_CSV,
 	COLUMN_JSON,
+	COLUMN_SQL, /* keys of the SQLite export, which has those of CSV and JSON, too */
 };
 
-/* A member of a row's item, and when it is absent. */
+/* A member of a row's item, and when it is absent; of a column with `get`, what that returns. */
 enum column_type {
 	COLUMN_U64 = 0,	 /* PROFILE_ABSENT */
 	COLUMN_COUNT,	 /* a u64, never */
@@ -65,13 +66,13 @@ enum column_type {
 	COLUMN_TRUTH,	 /* never */
 	COLUMN_TEXT,	 /* NULL */
 	COLUMN_SENTENCE, /* never */
+	COLUMN_NESTED,	 /* an object or an array: only with get */
 };
 
 struct data_table_column {
 	const char *name;
 	struct value (*get)(struct data_table *table, const struct data_table_row *row);
-	/* without get: */
-	size_t offset;
+	size_t offset; /* without get */
 	enum column_type type;
 	bool unless_zero; /* 0 and "" are absent, too */
 	enum column_place only;
@@ -99,6 +100,12 @@ void data_table_column_names(const struct data_table_kind *kind, struct text *in
 
 const struct data_table_column *data_table_column_named(const struct data_table_kind *kind,
 							const char *name);
+/* All kinds, by number; NULL: there are no more. */
+const struct data_table_kind *data_table_kind_at(size_t number);
+/* Is the column one of CSV, JSON or the SQLite export? The latter has each name once: that of CSV
+ * where CSV and JSON differ. */
+bool data_table_column_in(const struct data_table_kind *kind,
+			  const struct data_table_column *column, enum column_place place);
 /* The next column of CSV from there on; NULL: none is left. */
 const struct data_table_column *data_table_csv_column(const struct data_table_kind *kind,
 						      const struct data_table_column *from);
