@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
+from . import _notebook
 from ._library import prefixes, source_tree
 from ._result import ProfileResult
 from ._track import is_tracked, track
@@ -126,6 +128,29 @@ def wait_for(result):
         jax.block_until_ready(result)
 
 
+class Capture:
+    """The file of --capture, from which an HTML report can be made: in a notebook a temporary one, which lives as long
+    as this; elsewhere only if the options name one."""
+
+    def __init__(self, command, options):
+        self.command, self.options = command, []
+        self.path = options[options.index("--capture") + 1] if "--capture" in options[:-1] else None
+        if not self.path and _notebook.is_notebook():
+            self.folder = tempfile.TemporaryDirectory(prefix="perfx-")  # pylint: disable=consider-using-with
+            self.path = os.path.join(self.folder.name, "profile.perfx")
+            self.options = ["--capture", self.path]
+
+    def html(self):
+        """The page, or None without a file."""
+        if not self.path:
+            return None
+        made = subprocess.run([*self.command, "report", self.path, "-f", "html", "-o", "-"], capture_output=True,
+                              check=False)
+        if made.returncode:
+            raise ProfilingError(made.stderr.decode(errors="replace"))
+        return made.stdout.decode(errors="replace")
+
+
 class Profiler:
     """perfx.profile with options: Profiler("-F", "libfast.so:*").profile(fn, …).
 
@@ -144,18 +169,23 @@ class Profiler:
             raise TypeError("perfx.profile: a call of a coroutine function only creates a coroutine: "
                             "use perfx.profile(asyncio.run, main())")
         tracked = fn if is_tracked(fn) else track(fn)
-        tracer = Tracer(self.tracer or find_tracer(), self.options, self.timeout)
-        try:
-            result = tracked(*args, **kwargs)
-            wait_for(result)
-        except BaseException:
-            tracer.kill()
-            raise
-        try:
-            return result, ProfileResult(tracer.stop(), os.getpid())
-        except ProfilingError as error:
-            error.result = result
-            raise
+        command = self.tracer or find_tracer()
+        capture = Capture(command, self.options)
+        with _notebook.Progress() as progress:
+            tracer = Tracer(command, self.options + capture.options, self.timeout)
+            progress.begin("recording")
+            try:
+                result = tracked(*args, **kwargs)
+                wait_for(result)
+            except BaseException:
+                tracer.kill()
+                raise
+            progress.begin("making the report")
+            try:
+                return result, ProfileResult(tracer.stop(), os.getpid(), capture.html)
+            except ProfilingError as error:
+                error.result = result
+                raise
 
 
 def profile(fn, /, *args, **kwargs):

@@ -43,10 +43,12 @@ class ProfileResult:
     stats      list of FunctionStats
     metadata   dict: process, duration, losses, verdict, …
     report     dict: perfx-trace's whole report (docs/formats.md)
+    html()     str: its HTML report; None outside notebooks without Profiler("--capture", FILE)
     """
 
-    def __init__(self, report, pid):
+    def __init__(self, report, pid, html=lambda: None):
         self.report = report
+        self.html = html
         rows = [row for process in report.get("processes", ()) if process["pid"] == pid
                 for row in process.get("functions", ())]
         self.stats = sorted(map(FunctionStats.of, rows), key=lambda s: -s.total_duration_ms)
@@ -102,6 +104,11 @@ class ProfileResult:
 
     def __repr__(self):
         return f"<ProfileResult of {len(self)} functions in {self.metadata['duration_ms']:.1f} ms>"
+
+    def _repr_html_(self):
+        from . import _notebook  # pylint: disable=import-outside-toplevel
+        page = self.html()
+        return page and _notebook.frame(page)
 
     def _repr_markdown_(self):
         from . import renderers  # pylint: disable=import-outside-toplevel

@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import os
+import re
 import textwrap
+import types
 
 import perfx
 import pytest
@@ -163,6 +165,56 @@ def test_profile(tracer, tmp_path, heard):
     perfx.Profiler("-F", "lib:x").profile(perfx.track(work, name="mine"), 3)
     assert heard.paths == ["work", "mine"]  # once, not inside another
     assert arguments.read_text().splitlines()[-2:] == ["-F", "lib:x"]
+
+
+class Notebook:
+    """Stands for IPython in a kernel: keeps each state of its lines."""
+
+    kernel = True
+
+    def __init__(self):
+        self.lines = []
+
+    def display(self, data, raw, display_id):
+        assert raw and display_id
+        self.update(data, raw)
+        return self
+
+    def update(self, data, raw):
+        assert raw
+        self.lines.append(data["text/plain"])
+
+
+HTML = """if [ "$1" = report ]; then echo "<p title='$2'>$*"; cp "$2" TMP/seen; exit; fi
+while [ $# -gt 0 ]; do [ "$1" != --capture ] || echo capture > "$2"; shift; done
+"""
+
+
+@pytest.mark.parametrize("where", ["notebook", "option", "nowhere"])
+def test_html(tracer, tmp_path, monkeypatch, where):
+    """In a notebook, without an option, a capture is kept for as long as the result."""
+    notebook = Notebook()
+    if where == "notebook":
+        monkeypatch.setitem(__import__("sys").modules, "IPython",
+                            types.SimpleNamespace(get_ipython=lambda: notebook, display=notebook))
+    (tmp_path / "report").write_text(json.dumps(report(os.getpid(), ROWS)))
+    arguments = tracer(HTML.replace("TMP", str(tmp_path)) + TRACES.format(tmp_path / "report"))
+    options = ["--capture", str(tmp_path / "mine")] if where == "option" else []
+    _, stats = perfx.Profiler(*options).profile(lambda: 1)
+    if where == "nowhere":
+        assert stats.html() is None and stats._repr_html_() is None
+        assert "--capture" not in arguments.read_text()
+        return
+    shown = stats._repr_html_()
+    assert (tmp_path / "seen").read_text() == "capture\n"
+    path = arguments.read_text().splitlines()[1]
+    assert shown.startswith("<iframe srcdoc=\"&lt;p title=&#x27;" + path) and 'sandbox="allow-scripts"' in shown
+    assert (path == str(tmp_path / "mine")) == (where == "option")
+    del stats
+    assert os.path.exists(path) == (where == "option")
+    if where == "notebook":
+        assert notebook.lines[0] == "perfx: attaching 0 s"
+        assert re.fullmatch(r"perfx: attaching \d+ s, recording \d+ s, making the report \d+ s", notebook.lines[-1])
 
 
 def test_profile_of_what_fails(tracer, tmp_path):
