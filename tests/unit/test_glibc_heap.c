@@ -2,6 +2,7 @@
 /* The heap of this very process, from outside and by mallinfo2(). */
 #include "proc/glibc_heap.h"
 #include "proc/pages.h"
+#include "proc/process.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -187,6 +188,39 @@ Test(pages, resident_shared_and_huge)
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	pages__close(pages);
+}
+
+/* A page that is pinned while it is shared would be copied. */
+Test(pages, reading_makes_no_copies)
+{
+	const size_t size = 1 << 20;
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t start = (uint64_t)(uintptr_t)memory;
+	struct page_sums sums = {0};
+	struct pages *pages;
+	char page[4096];
+	pid_t child;
+
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < size; i += 4096)
+		memory[i] = (char)(i / 4096);
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	for (size_t i = 0; i < size; i += 4096) {
+		cr_assert_eq(process_read(child, start + i, page, sizeof(page)), 0);
+		cr_assert_eq(page[0], (char)(i / 4096));
+	}
+	cr_expect_eq(process_read(child, 4096, page, sizeof(page)), -EFAULT);
+	pages = pages__open(child);
+	cr_assert_eq(pages__add(pages, start, start + size, &sums), 0);
+	cr_expect_eq(sums.anonymous.private, 0);
+	pages__close(pages);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	cr_expect_eq(process_read(child, start, page, sizeof(page)), -ESRCH);
 }
 
 Test(pages, a_reservation_is_not_resident)

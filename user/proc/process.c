@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/process.h"
 
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/order.h"
 #include "base/secrets.h"
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -621,11 +623,50 @@ static int copied(ssize_t n, size_t bytes)
 	return (size_t)n == bytes ? 0 : -EFAULT;
 }
 
+/* /proc/PID/mem of the process that was read last, as opening it takes longer than reading. Not for
+ * long: the file stays that of the memory before an exec. */
+#define MEMORY_KEPT_NS 10000000u
+static struct {
+	pthread_mutex_t lock;
+	pid_t pid; /* 0: none is open */
+	int fd;
+	uint64_t opened_ns;
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* False: it cannot be opened. */
+static bool open_memory(pid_t pid)
+{
+	char path[32];
+
+	if (memory.pid == pid && clock_monotonic_ns() - memory.opened_ns < MEMORY_KEPT_NS)
+		return true;
+	if (memory.pid)
+		close(memory.fd);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	memory.fd = open(path, O_RDONLY | O_CLOEXEC);
+	memory.pid = memory.fd < 0 ? 0 : pid;
+	memory.opened_ns = clock_monotonic_ns();
+	return memory.pid;
+}
+
+/* Not by process_vm_readv(), if it can be avoided: it pins the pages, and the kernel copies a page
+ * that forked processes share before it pins it: 4 KiB of new memory in the process for each. */
 int process_read(pid_t pid, uint64_t address, void *to, size_t bytes)
 {
 	struct iovec local = {.iov_base = to, .iov_len = bytes};
 	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = bytes};
+	ssize_t n = 0;
+	bool is_open;
 
+	pthread_mutex_lock(&memory.lock);
+	is_open = open_memory(pid);
+	if (is_open)
+		n = pread(memory.fd, to, bytes, (off_t)address);
+	if (is_open && bytes && !n)
+		memory.opened_ns = 0; /* its process has ended, or another program runs */
+	pthread_mutex_unlock(&memory.lock);
+	if (is_open && (n || !bytes))
+		return (size_t)n == bytes ? 0 : -EFAULT;
 	return copied(process_vm_readv(pid, &local, 1, &remote, 1, 0), bytes);
 }
 
