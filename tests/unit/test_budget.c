@@ -53,6 +53,17 @@ Test(budget, steps_are_kept)
 	cr_expect_eq(chosen(expenses_of(20, 20, 10, 41), 5), 4, "too many calls for steps");
 }
 
+Test(budget, little_is_not_given_up_for_an_excess_that_stays)
+{
+	struct expenses kept = expenses_of(3, 0, 0, 39), chosen_by_user = expenses_of(3, 0, 0, 0);
+
+	cr_expect_eq(chosen(kept, 5), 0, "3 of 37 too much");
+	cr_expect_eq(chosen(kept, 2), 1, "too much by itself");
+	cr_expect_eq(chosen(expenses_of(4, 0, 0, 39), 5), 1, "a tenth of it");
+	chosen_by_user.all_ns += 40;
+	cr_expect_eq(chosen(chosen_by_user, 5), 0);
+}
+
 /* For what surely ends a step more is allowed than for what may. */
 Test(budget, ends_of_steps_are_kept_longest)
 {

@@ -25,6 +25,10 @@
 #define LEAST	    0.1
 #define LEAST_OF_NS 100000000.0
 
+/* Nor is anything of a worth that fits the limit and makes up less than this share of the excess:
+ * that comes from expenses that stay, such as ends of steps or functions that the user chose. */
+#define LEAST_OF_EXCESS 0.1
+
 /* The allocations of memory that grows stay unless they take this share of the limit alone; or a
  * larger one, before they have been watched for a while. For them the rest goes, down to what costs
  * the last share. */
@@ -156,15 +160,18 @@ const struct expense *budget_choose(const struct expenses *expenses, double allo
 				    struct budget_least least)
 {
 	double left_ns = expenses->all_ns - expenses->deferred_ns;
+	double excess_ns = left_ns - allowed_ns;
 	int worth = WORTH_DETAIL;
 
-	if (left_ns <= allowed_ns)
+	if (excess_ns <= 0)
 		return NULL;
 	/* by giving up the least worth alone, if that is enough */
 	while (worth < WORTHS - 1 && (left_ns -= expenses->ns[worth]) > allowed_ns)
 		worth++;
 	for (; worth >= WORTH_DETAIL; worth--)
-		if (expenses->most[worth].ns > least.ns[worth])
+		if (expenses->most[worth].ns > least.ns[worth] &&
+		    (expenses->ns[worth] > allowed_ns ||
+		     expenses->ns[worth] >= LEAST_OF_EXCESS * excess_ns))
 			return &expenses->most[worth];
 	return NULL;
 }
