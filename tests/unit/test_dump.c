@@ -166,6 +166,31 @@ Test(dump, alike_threads_are_one_group)
 	       "    load (train.py:12)\n");
 }
 
+/* A thread on a CPU that only waits there does not compute. */
+Test(dump, a_main_thread_that_spins)
+{
+	struct stream s = {0};
+
+	scene(&s);
+	stream_stack(&s, TRAIN, 9, PERFX_STACK_COMPLETE | PERFX_STACK_PC, 0x9000);
+	stream_frame(&s, TRAIN, 0x9000, 0, "sched_yield", "/lib/libc.so.6", 0x77, "", 0);
+	stream_sample(&s, 20 * MS,
+		      (struct perfx_sample){.interval_ns = 4 * MS,
+					    .process = TRAIN,
+					    .tid = 100,
+					    .stack = 9,
+					    .state = PERFX_SAMPLE_ON_CPU});
+	state(&s, "train",
+	      (struct perfx_thread_state){.time_ns = STREAM_START + 20 * MS,
+					  .process = TRAIN,
+					  .tid = 100,
+					  .state = 'R',
+					  .flags = PERFX_THREAD_STATE_ON_CPU});
+	end(&s);
+	expect_first(&s, "SPINS: 1 of 5 threads only waits, on a CPU: thread train (100) in "
+			 "sched_yield (libc.so.6)");
+}
+
 /* A later record of a thread replaces the one before, and the target that belongs to that. */
 Test(dump, the_last_state_counts)
 {

@@ -3,6 +3,7 @@
 
 #include "analyze/location.h"
 #include "analyze/ranks.h"
+#include "analyze/spinning.h"
 #include "analyze/stack_kind.h"
 #include "base/escape.h"
 #include "base/grow.h"
@@ -33,6 +34,11 @@ bool dump_computes(const struct profile *profile, const struct profile_thread_st
 	/* one that shares its CPU has fewer samples */
 	return sampled_ns && (state->state == 'R' ||
 			      (double)sampled_ns >= COMPUTES_SHARE * (double)state->dump_ns);
+}
+
+bool dump_spins(const struct profile *profile, const struct profile_thread_state *state)
+{
+	return dump_computes(profile, state) && stack_spins(&(struct spinning){0}, state->stack);
 }
 
 bool dump_has_moved(const struct profile_thread_state *state)
@@ -488,6 +494,8 @@ void dump_add_what(struct text *text, const struct profile *profile,
 		text_add(text, "has ended");
 	else if (dump_is_stopped(state))
 		add_stopped(text, state);
+	else if (dump_spins(profile, state))
+		text_add(text, "spins");
 	else if (dump_computes(profile, state))
 		text_add(text, "computes");
 	else if (state->flags & PERFX_THREAD_STATE_THROTTLED)
@@ -556,7 +564,7 @@ static const struct dump_thread *main_thread(const struct dump *dump)
 #define READY_NS_MIN 10000000u
 
 struct counts {
-	size_t computing, stopped;
+	size_t computing, spinning, stopped;
 	const struct dump_thread *computes; /* the one with most samples */
 	const struct dump_thread *stopped_main;
 	const struct dump_thread *ready; /* without a CPU; the one that waits longest for it */
@@ -569,7 +577,9 @@ static struct counts count_threads(const struct profile *profile, const struct d
 	FOR_EACH (thread, dump->threads) {
 		const struct profile_thread_state *state = thread->state;
 
-		if (dump_computes(profile, state)) {
+		if (dump_spins(profile, state)) {
+			counts.spinning++;
+		} else if (dump_computes(profile, state)) {
 			counts.computing++;
 			if (!counts.computes ||
 			    state->samples_count > counts.computes->state->samples_count)
@@ -774,6 +784,16 @@ static void add_computing(struct text *text, const struct dump *dump, const stru
 			    counts->computes->waiters_count > 1 ? "s wait" : " waits");
 }
 
+/* "SPINS: 4 of 4 threads only wait, on CPUs: thread …" */
+static void add_spinning(struct text *text, const struct dump *dump, const struct counts *counts,
+			 const struct dump_thread *thread)
+{
+	text_printf(text, "SPINS: %zu of %zu thread%s only wait%s, on a CPU: ", counts->spinning,
+		    dump->threads_count, plural(dump->threads_count),
+		    counts->spinning == 1 ? "s" : "");
+	add_whom(text, thread);
+}
+
 static void add_stop(struct text *text, const struct dump *dump, const struct counts *counts)
 {
 	text_printf(text, "STOPPED: %zu of %zu thread%s: ", counts->stopped, dump->threads_count,
@@ -813,6 +833,9 @@ int dump_verdict(const struct profile *profile, struct dump *dump)
 	} else if (counts.computes) {
 		dump->answer = DUMP_ANSWER_COMPUTES;
 		add_computing(&text, dump, &counts);
+	} else if (dump_spins(profile, end_of_chain(dump, thread)->state)) {
+		dump->answer = DUMP_ANSWER_SPINS;
+		add_spinning(&text, dump, &counts, end_of_chain(dump, thread));
 	} else if (counts.ready) {
 		dump->answer = DUMP_ANSWER_READY;
 		text_add(&text, counts.ready->state->flags & PERFX_THREAD_STATE_THROTTLED

@@ -65,6 +65,7 @@ enum dump_answer {
 	DUMP_ANSWER_STOPPED, /* by a signal, a debugger, a freezer */
 	DUMP_ANSWER_WAITS,   /* the main thread waits, as do all others */
 	DUMP_ANSWER_COMPUTES,
+	DUMP_ANSWER_SPINS, /* the thread that all depends on only waits, on a CPU */
 	DUMP_ANSWER_READY, /* threads could run and have no CPU */
 };
 
@@ -99,6 +100,8 @@ bool dump_is_stopped(const struct profile_thread_state *state);
 bool dump_has_moved(const struct profile_thread_state *state);
 /* Was it on a CPU for much of the dump? */
 bool dump_computes(const struct profile *profile, const struct profile_thread_state *state);
+/* Such a thread that only waits there (analyze/spinning.h). */
+bool dump_spins(const struct profile *profile, const struct profile_thread_state *state);
 
 /* Words for reports, with marked names (base/escape.h): "loader (4243)"; "waits for pipe:[12]
  * from python3 (pid 42)"; "for 12.3 s". */

@@ -192,6 +192,7 @@ void dump_put_json(struct json_output *o, const struct profile *profile, const s
 		[DUMP_ANSWER_STOPPED] = "stopped",
 		[DUMP_ANSWER_WAITS] = "waits",
 		[DUMP_ANSWER_COMPUTES] = "computes",
+		[DUMP_ANSWER_SPINS] = "spins",
 		[DUMP_ANSWER_READY] = "waits_for_cpu",
 	};
 
