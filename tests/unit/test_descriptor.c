@@ -210,6 +210,49 @@ Test(descriptor, pipe_of_two_processes)
 	waitpid(child, NULL, 0);
 }
 
+/* Of many writers the first are named, and none alone must act. */
+Test(descriptor, pipe_of_several_processes)
+{
+	struct descriptor_facts facts;
+	int ends[2], go[2];
+	pid_t children[6];
+
+	cr_assert(eq(int, pipe2(ends, O_CLOEXEC) | pipe2(go, O_CLOEXEC), 0));
+	for (size_t i = 0; i < 6; i++) {
+		children[i] = fork();
+		if (!children[i]) {
+			close(go[1]);
+			_exit((int)read(go[0], &go, 1));
+		}
+	}
+	close(ends[1]);
+	for (size_t count = 6; count > 0; count--) {
+		struct pipe_users users = {.near = children, .near_count = count};
+		struct descriptor reader = own(ends[0]);
+		char *name = descriptor_name(&reader, &users, &facts), expected[512];
+		size_t length = (size_t)snprintf(expected, sizeof(expected), "pipe:[%llu] from ",
+						 (unsigned long long)reader.inode);
+
+		for (size_t i = 0; i < count && i < 4; i++)
+			length += (size_t)snprintf(expected + length, sizeof(expected) - length,
+						   "%stest_descriptor (pid %d)",
+						   !i		    ? ""
+						   : i + 1 == count ? " and "
+								    : ", ",
+						   (int)children[i]);
+		if (count > 4)
+			snprintf(expected + length, sizeof(expected) - length, " and %zu more",
+				 count - 4);
+		cr_expect_str_eq(name, expected);
+		cr_expect(eq(int, facts.other, count == 1 ? children[0] : 0));
+		free(name);
+		pipe_users__forget(&users);
+	}
+	close(go[1]);
+	for (size_t i = 0; i < 6; i++)
+		waitpid(children[i], NULL, 0);
+}
+
 Test(descriptor, sockets)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,

@@ -115,13 +115,20 @@ static void find_among(struct pipe_users *users, const pid_t *pids, size_t count
 	}
 }
 
-/* Counts the processes that are known to have the other end; *first is one of them. A socket's
- * other end is a link of its own, which the process itself may have. */
-static unsigned count_known(const struct pipe_users *users, const struct descriptor *descriptor,
-			    const char *link, pid_t *first)
+/* The processes that have the other end, of which so many are named. */
+#define ENDS_NAMED 4
+struct ends {
+	unsigned count;
+	pid_t pids[ENDS_NAMED];
+};
+
+/* The processes that are known to have the other end. A socket's other end is a link of its own,
+ * which the process itself may have. */
+static struct ends known_ends(const struct pipe_users *users, const struct descriptor *descriptor,
+			      const char *link)
 {
 	bool is_socket = begins_with(link, "socket:");
-	unsigned count = 0;
+	struct ends ends = {0};
 	char path[LINK_PATH_MAX];
 	struct stat st;
 	pid_t last = 0;
@@ -135,33 +142,34 @@ static unsigned count_known(const struct pipe_users *users, const struct descrip
 		if (lstat(path, &st) || !(st.st_mode & (descriptor->reads ? S_IWUSR : S_IRUSR)))
 			continue;
 		last = user->pid;
-		if (!count++)
-			*first = last;
+		if (ends.count < ENDS_NAMED)
+			ends.pids[ends.count] = last;
+		ends.count++;
 	}
-	return count;
+	return ends;
 }
 
 /* near: only near processes are asked. */
-static unsigned count_ends(struct pipe_users *users, const struct descriptor *descriptor,
-			   const char *link, bool near, pid_t *first)
+static struct ends find_ends(struct pipe_users *users, const struct descriptor *descriptor,
+			     const char *link, bool near)
 {
 	pid_t *pids = NULL;
 	ssize_t pids_count;
-	unsigned count;
+	struct ends ends;
 
 	if (users->found == PIPE_USERS_NONE) {
 		find_among(users, users->near, users->near_count);
 		users->found = PIPE_USERS_NEAR;
 	}
-	count = count_known(users, descriptor, link, first);
-	if (count || near || users->found == PIPE_USERS_ALL)
-		return count;
+	ends = known_ends(users, descriptor, link);
+	if (ends.count || near || users->found == PIPE_USERS_ALL)
+		return ends;
 	pids_count = process_list(&pids);
 	pipe_users__forget(users);
 	find_among(users, pids, pids_count < 0 ? 0 : (size_t)pids_count);
 	free(pids);
 	users->found = PIPE_USERS_ALL;
-	return count_known(users, descriptor, link, first);
+	return known_ends(users, descriptor, link);
 }
 
 /* Its command, the caller's to free. NULL: it has ended. */
@@ -177,25 +185,36 @@ static char *read_comm(pid_t pid)
 	return comm;
 }
 
-/* Behind the name of a pipe or a socket: who has the other end, " from python3 (pid 4711) and 3
- * more". NULL: nobody is known; the name is as before. */
+/* Behind the name of a pipe or a socket: who has the other end, " from python3 (pid 4711), sh (pid
+ * 4712) and 3 more". NULL: nobody is known; the name is as before. */
 static char *add_users(const char *name, const char *link, const char *word, bool near,
 		       const struct descriptor *descriptor, struct pipe_users *users, pid_t *other)
 {
-	char *added = NULL, *comm, more[32] = "";
-	pid_t first = 0;
-	unsigned count = count_ends(users, descriptor, link, near, &first);
+	struct ends ends = find_ends(users, descriptor, link, near);
+	unsigned named = ends.count < ENDS_NAMED ? ends.count : ENDS_NAMED, said = 0;
+	struct text text = {0};
 
-	*other = count == 1 ? first : 0;
-	comm = count && *other != descriptor->pid ? read_comm(first) : NULL;
-	if (!comm)
+	*other = ends.count == 1 ? ends.pids[0] : 0;
+	if (!named || *other == descriptor->pid)
 		return NULL;
-	if (count > 1)
-		snprintf(more, sizeof(more), " and %u more", count - 1);
-	if (asprintf(&added, "%s %s %s (pid %d)%s", name, word, comm, (int)first, more) < 0)
-		added = NULL;
-	free(comm);
-	return added;
+	text_printf(&text, "%s %s ", name, word);
+	for (unsigned i = 0; i < named; i++) {
+		char *comm = read_comm(ends.pids[i]);
+
+		if (comm)
+			text_printf(&text, "%s%s (pid %d)",
+				    !said++		  ? ""
+				    : i + 1 == ends.count ? " and "
+							  : ", ",
+				    comm, (int)ends.pids[i]);
+		free(comm);
+	}
+	if (said && ends.count > named)
+		text_printf(&text, " and %u more", ends.count - named);
+	if (said)
+		return text_take(&text);
+	text_clear(&text);
+	return NULL;
 }
 
 /* "pipe:[1234] from python3 (pid 4711)"; within one process as "pipe:[1234]". */
@@ -509,7 +528,7 @@ static void add_member(struct epoll_members *members, struct descriptor *descrip
 			facts.kind == PERFX_OBJECT_SERVER && name && begins_with(name, "tcp ");
 		free(name);
 	} else if (begins_with(link, "pipe:"))
-		members->own &= !count_ends(members->users, descriptor, link, false, &facts.other);
+		members->own &= !find_ends(members->users, descriptor, link, false).count;
 	else
 		members->own &= text_begins_with_one_of(link, own);
 }

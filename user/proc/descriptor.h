@@ -51,6 +51,7 @@ void pipe_users__forget(struct pipe_users *users);
  *	/data/train.bin
  *	/data/cache.lock, held by python3 (pid 4711)
  *	pipe:[1234] from python3 (pid 4711)
+ *	pipe:[1234] from python3 (pid 4711), sh (pid 4712) and 3 more
  *	tcp 127.0.0.1:41000 → 127.0.0.1:80
  *	tcp 127.0.0.1:80 ← 127.0.0.1:41000	it was accepted
  *	tcp 127.0.0.1:41000 → 127.0.0.1:80 of python3 (pid 4711)	with users->sockets
