@@ -252,6 +252,34 @@ Test(driver, waits_for_a_lock)
 	expect(&s, "LockWait", FINDING_MEDIUM, "main (train.py:12)", "10.0 % of the wall time");
 }
 
+/* Only a known holder is said to be another thread. */
+Test(driver, whose_lock_it_is)
+{
+	static const struct {
+		uint32_t holder;
+		const char *words;
+	} cases[] = {{POOL, "for a lock that another thread held, "},
+		     {MAIN, "for a lock that it held itself, "},
+		     {0, "for a lock, "}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream s = {0};
+
+		begin(&s);
+		samples(&s,
+			(struct perfx_sample){.stack = LOCK,
+					      .state = PERFX_SAMPLE_WAITING,
+					      .reason = PERFX_WAIT_FUTEX,
+					      .object = 0x66},
+			5);
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = MAIN, .reason = PERFX_WAIT_FUTEX, .object = 0x66,
+			     .holder_tid = cases[i].holder, .blocked_ns = 3 * S, .count = 9,
+			     .max_ns = 1 * S);
+		expect(&s, "LockWait", FINDING_HIGH, "main (train.py:12)", cases[i].words);
+	}
+}
+
 #define SEMAPHORE 61
 /* Another process has locked the file; other calls on files wait for devices. */
 Test(driver, locks_of_files)

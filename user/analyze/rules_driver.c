@@ -346,6 +346,19 @@ static bool is_lock(const struct wait_rule *rule)
 	return rule->wait == ACCOUNT_GIL || rule->wait == ACCOUNT_LOCK;
 }
 
+/* Where nobody is known to have the lock, it may belong to a thread of another process. */
+static const char *lock_words(const struct rules_ctx *ctx, const struct wait_rule *rule,
+			      const struct driver_wait *wait, const struct lock_use *use)
+{
+	if (wait_is_for_file_lock(wait->most))
+		return "a file lock that another process held";
+	if (rule->wait != ACCOUNT_LOCK)
+		return rule->words;
+	return !use->holder_tid			     ? "a lock"
+	       : use->holder_tid == ctx->driver->tid ? "a lock that it held itself"
+						     : rule->words;
+}
+
 static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
 		     const struct driver_wait *wait, const struct lock_use *use, double share)
 {
@@ -355,9 +368,7 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 	struct sampled python;
 
 	text_printf(text, "%s, %s%s",
-		    is_file		     ? "a file lock that another process held"
-		    : is_in_loop(rule, wait) ? LOOP_WORDS
-					     : rule->words,
+		    is_in_loop(rule, wait) ? LOOP_WORDS : lock_words(ctx, rule, wait, use),
 		    as_percent(share), rules_of_judged(ctx));
 	add_step_part(text, ctx, share);
 	if (is_in_loop(rule, wait)) {
@@ -377,7 +388,7 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 			text_printf(text, ", for which %u threads wait, %.1f at a time",
 				    use->waiters_count,
 				    (double)use->waited_ns / (double)ctx->driver->wall_ns);
-		if (use->holder_tid) {
+		if (use->holder_tid && use->holder_tid != ctx->driver->tid) {
 			/* ", held mostly by thread loader (tid 43), which runs spin (train.py:12)"
 			 */
 			text_printf(text, ", %s by thread ",
@@ -389,7 +400,7 @@ static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait
 			location_after(text,
 				       use->holders_count > 1 ? ", which run " : ", which runs ",
 				       use->holder.frame);
-		} else if (rule->wait != ACCOUNT_GIL) {
+		} else if (rule->wait != ACCOUNT_GIL && !use->holder_tid) {
 			text_add(text, "; who holds it is not known");
 		}
 	}
