@@ -85,20 +85,31 @@ static void add_what(struct text *text, const struct rules_ctx *ctx,
 	add_steps(text, process);
 }
 
+/* abort() does, too, but that is a way to crash. */
+static bool sent_itself(const struct profile_process *process, const struct perfx_signal *signal)
+{
+	return signal->flags & PERFX_SIGNAL_SENT && signal->sender_pid == process->pid &&
+	       signal->signal != SIGABRT;
+}
+
+static const char *crash_advice(const struct profile_process *process,
+				const struct perfx_signal *signal)
+{
+	if (signal && signal->signal == SIGBUS && signal->flags & PERFX_SIGNAL_TMPFS)
+		return TRY_FULL_SHM;
+	return signal && sent_itself(process, signal) ? TRY_SENT_TO_ITSELF : TRY_CRASHED;
+}
+
 /* The advice for a kind of death. */
 static const char *advice(const struct profile_process *process, enum death death)
 {
-	const struct perfx_signal *signal = death_signal(process);
-
 	switch (death) {
 	case DEATH_OF_MEMORY:
 		return TRY_OUT_OF_MEMORY;
 	case DEATH_KILLED:
 		return TRY_KILLED;
 	case DEATH_CRASHED:
-		return signal && signal->signal == SIGBUS && signal->flags & PERFX_SIGNAL_TMPFS
-			       ? TRY_FULL_SHM
-			       : TRY_CRASHED;
+		return crash_advice(process, death_signal(process));
 	case DEATH_NONE:
 	case DEATH_ASKED:
 	case DEATH_STATUS:
