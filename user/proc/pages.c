@@ -23,6 +23,7 @@
 #define CHUNK	     8192 /* pages read at a time */
 #define HUGE_BYTES   (2ULL << 20)
 #define HUGE_PAGES   (HUGE_BYTES / 4096)
+#define HUGE_PIECE   16	 /* pages: smaller parts of huge pages are not looked up */
 #define LOOKUPS_MAX  256 /* of a chunk */
 #define LOOKUP_PAGES 512
 
@@ -183,9 +184,9 @@ static void add_shared(struct pages *pages, const uint64_t *entries, size_t coun
 	}
 }
 
-static void sample_huge(struct pages *pages, uint64_t address)
+static void sample_huge(struct pages *pages, uint64_t address, size_t count)
 {
-	for (size_t i = 0; i < HUGE_PAGES; i++, pages->huge_seen++) {
+	for (size_t i = 0; i < count; i++, pages->huge_seen++) {
 		uint64_t at = pages->samples_count;
 
 		if (at < HUGE_SAMPLES)
@@ -199,18 +200,33 @@ static void sample_huge(struct pages *pages, uint64_t address)
 	}
 }
 
-/* Is this the first page of a huge one that is wholly here? */
-static bool is_huge(struct pages *pages, const uint64_t *entries, size_t count)
+/* Are these pages, which lie within 2 MiB, of a huge one? It may have other owners' pages, too. */
+static bool is_huge(struct pages *pages, const uint64_t *entries, uint64_t address, size_t count)
 {
 	uint64_t first = entries[0] & PAGE_NUMBER, flags;
 
-	if (pages->flags_fd < 0 || count < HUGE_PAGES || !first || first % HUGE_PAGES)
+	if (pages->flags_fd < 0 || count < HUGE_PIECE || !first || !(entries[0] & PAGE_PRESENT) ||
+	    entries[0] & PAGE_OF_FILE ||
+	    first % HUGE_PAGES != address / pages->page_bytes % HUGE_PAGES)
 		return false;
-	for (size_t i = 1; i < HUGE_PAGES; i++)
+	for (size_t i = 1; i < count; i++)
 		if ((entries[i] & ~PAGE_NUMBER) != (entries[0] & ~PAGE_NUMBER) ||
 		    (entries[i] & PAGE_NUMBER) != first + i)
 			return false;
 	return !read_numbers(pages->flags_fd, first, 1, &flags) && flags & FLAG_HUGE;
+}
+
+static void add_huge(struct pages *pages, uint64_t start, size_t count, struct page_sums *sums)
+{
+	for (size_t i = 0, n; i < count; i += n) {
+		uint64_t address = start + i * pages->page_bytes;
+
+		n = min_u64(count - i, HUGE_PAGES - address / pages->page_bytes % HUGE_PAGES);
+		if (!is_huge(pages, &pages->entries[i], address, n))
+			continue;
+		sums->huge_bytes += n * pages->page_bytes;
+		sample_huge(pages, address, n);
+	}
 }
 
 static void add_chunk(struct pages *pages, uint64_t start, size_t count, struct page_sums *sums)
@@ -218,7 +234,6 @@ static void add_chunk(struct pages *pages, uint64_t start, size_t count, struct 
 	const uint64_t private = PAGE_PRESENT | PAGE_EXCLUSIVE, *entries = pages->entries;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t address = start + i * pages->page_bytes;
 		struct page_group *group =
 			entries[i] & PAGE_OF_FILE ? &sums->of_files : &sums->anonymous;
 
@@ -229,12 +244,8 @@ static void add_chunk(struct pages *pages, uint64_t start, size_t count, struct 
 		}
 		if (entries[i] & PAGE_SWAPPED)
 			sums->swapped_bytes += pages->page_bytes;
-		if (address % HUGE_BYTES == 0 && entries[i] & PAGE_PRESENT &&
-		    !(entries[i] & PAGE_OF_FILE) && is_huge(pages, &entries[i], count - i)) {
-			sums->huge_bytes += HUGE_BYTES;
-			sample_huge(pages, address);
-		}
 	}
+	add_huge(pages, start, count, sums);
 	add_shared(pages, entries, count, sums);
 }
 
