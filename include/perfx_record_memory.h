@@ -192,7 +192,7 @@ struct perfx_memory_sum {
 	__u64 heap_arenas_count;
 	__u64 python_blocks_count;
 	__u64 other_heaps_held_bytes, other_heaps_free_bytes; /* of other allocators' heaps */
-	__u64 spare;
+	__u64 mappings_count; /* 0: not counted */
 	__u64 resident[PERFX_MEMORY_PARTS_MAX];
 	/* a page that n processes map counts as an n-th */
 	__u64 proportional[PERFX_MEMORY_PARTS_MAX];

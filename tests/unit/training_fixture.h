@@ -208,6 +208,23 @@ static inline bool contains(const char *marked, const char *part)
 	return found;
 }
 
+/* A report has a finding of the kind, of this severity and with these words; evidence NULL: it has
+ * none. Frees the report. */
+static inline void expect_finding(struct report *report, const char *kind,
+				  enum finding_severity severity, const char *evidence)
+{
+	const struct finding *finding = find(report, kind);
+
+	if (evidence) {
+		cr_assert_not_null(finding, "%s", evidence);
+		cr_expect_eq(finding->severity, severity, "%s", finding->evidence);
+		cr_expect(contains(finding->evidence, evidence), "%s", finding->evidence);
+	} else {
+		cr_expect_null(finding, "%s", finding ? finding->evidence : "");
+	}
+	forget(report);
+}
+
 /* The stream's findings have one of the kind, of this severity and with these words. */
 static inline void expect(struct stream *s, const char *kind, enum finding_severity severity,
 			  const char *subject, const char *evidence)
@@ -226,10 +243,8 @@ static inline void expect(struct stream *s, const char *kind, enum finding_sever
 static inline void expect_none(struct stream *s, const char *kind)
 {
 	struct report report = end(s);
-	const struct finding *finding = find(&report, kind);
 
-	cr_expect_null(finding, "%s: %s", kind, finding ? finding->evidence : "");
-	forget(&report);
+	expect_finding(&report, kind, 0, NULL);
 }
 
 static inline void expect_verdict(struct stream *s, const char *part)

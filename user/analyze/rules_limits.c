@@ -56,40 +56,57 @@ static double device_growth_per_s(const struct rules_ctx *ctx,
 /* Fewer samples show no trend either: they are 2 s apart. */
 #define LIMITS_POINTS 5
 
-static uint64_t shm_of(const struct profile_limits_point *point)
+/* A value at a time. */
+struct point {
+	uint64_t time_ns, value; /* PROFILE_ABSENT: not known */
+};
+
+static struct point shm_at(const struct profile_process *process, size_t i)
 {
-	return point->shm_used_bytes;
+	return (struct point){process->limits.points[i].time_ns,
+			      process->limits.points[i].shm_used_bytes};
 }
 
-static uint64_t descriptors_of(const struct profile_limits_point *point)
+static struct point descriptors_at(const struct profile_process *process, size_t i)
 {
-	return point->descriptors_count;
+	return (struct point){process->limits.points[i].time_ns,
+			      process->limits.points[i].descriptors_count};
+}
+
+static struct point mappings_at(const struct profile_process *process, size_t i)
+{
+	const struct perfx_memory_sum *sum = &process->memory_sums->points[i];
+
+	return (struct point){sum->time_ns, sum->mappings_count ?: PROFILE_ABSENT};
 }
 
 /* By how much a value grows in a second, if it does in each quarter of the time; 0. */
-static double growth_per_s(const struct rules_ctx *ctx,
-			   uint64_t (*value)(const struct profile_limits_point *))
+static double growth_per_s(const struct rules_ctx *ctx, size_t count,
+			   struct point (*at)(const struct profile_process *, size_t))
 {
-	const struct profile_limits *limits = &ctx->process->limits;
-	size_t last = limits->points_count - 1;
-	double seconds, growth;
+	const struct profile_process *process = ctx->process;
+	struct point first, last;
+	double growth, ns;
 
-	if (limits->points_count < LIMITS_POINTS)
+	if (count < LIMITS_POINTS)
 		return 0;
-	for (size_t i = 0; i <= last; i++)
-		if (value(&limits->points[i]) == PROFILE_ABSENT)
+	for (size_t i = 0; i < count; i++)
+		if (at(process, i).value == PROFILE_ABSENT)
 			return 0;
-	seconds = (double)(limits->points[last].time_ns - limits->points[0].time_ns) / 1e9;
-	growth = (double)value(&limits->points[last]) - (double)value(&limits->points[0]);
-	for (size_t i = 0; i < 4; i++)
-		if ((double)value(&limits->points[(i + 1) * last / 4]) -
-			    (double)value(&limits->points[i * last / 4]) <
-		    ctx->thresholds->memory_limit_steady * growth / 4 *
-			    (double)(limits->points[(i + 1) * last / 4].time_ns -
-				     limits->points[i * last / 4].time_ns) /
-			    (seconds * 1e9 / 4))
+	first = at(process, 0);
+	last = at(process, count - 1);
+	ns = (double)(last.time_ns - first.time_ns);
+	growth = (double)last.value - (double)first.value;
+	for (size_t i = 0; i < 4; i++) {
+		struct point from = at(process, i * (count - 1) / 4);
+		struct point to = at(process, (i + 1) * (count - 1) / 4);
+
+		if ((double)to.value - (double)from.value <
+		    ctx->thresholds->memory_limit_steady * growth *
+			    (double)(to.time_ns - from.time_ns) / ns)
 			return 0;
-	return seconds > 0 ? growth / seconds : 0;
+	}
+	return ns > 0 ? growth * 1e9 / ns : 0;
 }
 
 static bool is_limit(const struct memory_limit *limit)
@@ -233,12 +250,14 @@ static void judge_count(struct rules_ctx *ctx, uint64_t used, uint64_t limit, do
 
 static void judge_counts(struct rules_ctx *ctx)
 {
+	const struct profile_memory_sums *sums = ctx->process->memory_sums;
 	const struct profile_limits *limits = &ctx->process->limits;
 
 	judge_count(ctx, limits->descriptors_count, limits->descriptors_limit,
-		    growth_per_s(ctx, descriptors_of), "open files (RLIMIT_NOFILE)",
-		    TRY_MORE_DESCRIPTORS);
-	judge_count(ctx, limits->mappings_count, limits->mappings_limit, 0,
+		    growth_per_s(ctx, limits->points_count, descriptors_at),
+		    "open files (RLIMIT_NOFILE)", TRY_MORE_DESCRIPTORS);
+	judge_count(ctx, limits->mappings_count, limits->mappings_limit,
+		    growth_per_s(ctx, sums ? sums->points_count : 0, mappings_at),
 		    "mappings (vm.max_map_count)", TRY_MORE_MAPPINGS);
 }
 
@@ -266,7 +285,7 @@ void rules_limits(struct rules_ctx *ctx)
 			   "remount,size=), or use less",
 		 .limit_bytes = uses_shm(ctx->process) ? limits->shm_limit_bytes : 0,
 		 .used_bytes = limits->shm_used_bytes,
-		 .bytes_per_s = growth_per_s(ctx, shm_of)},
+		 .bytes_per_s = growth_per_s(ctx, limits->points_count, shm_at)},
 	};
 	const struct memory_limit *nearest = NULL;
 

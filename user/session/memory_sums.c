@@ -494,6 +494,8 @@ static int read_sum(pid_t pid, const struct heap_ranges *inherited, struct perfx
 	if (!err && (reserved > RESERVED_MAX ||
 		     (usage.rss_bytes != UINT64_MAX && usage.rss_bytes > RESIDENT_MAX)))
 		err = -E2BIG;
+	if (!err)
+		record->mappings_count = maps__count(reading.maps);
 	err = err ?: make_claims(&reading);
 	for (size_t i = 0; !err && i < maps__count(reading.maps); i++)
 		err = add_mapping(&reading, maps__at(reading.maps, i));
