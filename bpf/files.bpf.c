@@ -3,6 +3,8 @@
  * Calls of the C library on files and sockets: counts, bytes and times by process and group of
  * files. Sums, no events: a data loader reads thousands of files a second.
  *
+ * Major faults of mapped files are counted as well, by a perf event.
+ *
  * A group is the files of one folder with the same suffix, or the peer of sockets. Pipes, local
  * sockets and devices are not counted.
  */
@@ -47,9 +49,10 @@ struct file_thread {
 	/* The open call. A call inside it, of a signal handler, is not counted. */
 	__u64 ret_addr_sp; /* address of its return address; 0: none */
 	__u64 return_address;
-	__u64 start_ns, stored_bytes;
-	__u64 offset; /* READ_FILE, of a file */
-	__u64 file;   /* its address; 0: not counted */
+	__u64 start_ns;
+	__u64 stored_bytes; /* stored_bytes() of the last call or fault */
+	__u64 offset;	    /* READ_FILE, of a file */
+	__u64 file;	    /* its address; 0: not counted */
 	__u32 group, is_socket;
 	__u64 last_file, last_end; /* of the last read */
 	__u64 sent_file, sent_ns;  /* the socket of the last write, until it is read */
@@ -82,17 +85,31 @@ struct {
 	__type(value, struct call_stack);
 } perfx_file_stacks SEC(".maps");
 
-/* NULL: the thread's process is not traced, or no memory. entry: as in process_at(). */
-static __always_inline struct file_thread *file_thread(const struct perfx_probe *entry)
+/* Bytes that the thread has fetched from storage. */
+static __always_inline __u64 stored_bytes(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct file_thread *t = bpf_task_storage_get(&perfx_file_threads, task, NULL, 0);
-	struct perfx_traced_process *traced;
 
-	if (t && t->process && t->recording_window == current_recording_window() &&
-	    t->execs == task->self_exec_id)
-		return t;
-	traced = entry ? process_at(entry) : NULL;
+	return bpf_core_field_exists(task->ioac.read_bytes) ? task->ioac.read_bytes : 0;
+}
+
+/* NULL: the current thread has no state, or of an earlier program or window. */
+static __always_inline struct file_thread *thread_known(struct task_struct *task)
+{
+	struct file_thread *t = bpf_task_storage_get(&perfx_file_threads, task, NULL, 0);
+
+	return t && t->process && t->recording_window == current_recording_window() &&
+			       t->execs == task->self_exec_id
+		       ? t
+		       : NULL;
+}
+
+/* NULL: its process is not traced, or no memory. */
+static __always_inline struct file_thread *thread_make(struct task_struct *task,
+						       struct perfx_traced_process *traced)
+{
+	struct file_thread *t;
+
 	if (!traced)
 		return NULL;
 	t = task_storage_make(&perfx_file_threads, task);
@@ -104,19 +121,12 @@ static __always_inline struct file_thread *file_thread(const struct perfx_probe 
 	t->recording_window = current_recording_window();
 	t->execs = task->self_exec_id;
 	t->ret_addr_sp = t->last_file = t->sent_file = t->known_file = 0;
+	t->stored_bytes = stored_bytes();
 	t->number = __sync_fetch_and_add(&traced->file_threads, 1) + 1;
 	if (t->number >= PERFX_MAX_FILE_THREADS)
 		t->number = 0;
 	t->tid = t->number ? task->pid : 0;
 	return t;
-}
-
-/* Bytes that the thread has fetched from storage. */
-static __always_inline __u64 stored_bytes(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return bpf_core_field_exists(task->ioac.read_bytes) ? task->ioac.read_bytes : 0;
 }
 
 /* Bytes of the longest suffix, its dot included. */
@@ -307,9 +317,18 @@ static __always_inline void call_begins(struct file_thread *t,
 		t->file = t->group ? (__u64)file : 0;
 		t->offset = annotation->tag_arg ? arguments[annotation->tag_arg & 7]
 						: BPF_CORE_READ(file, f_pos);
-		t->stored_bytes = stored_bytes();
 	}
+	t->stored_bytes = stored_bytes();
 	t->start_ns = bpf_ktime_get_ns();
+}
+
+/* Bytes that the thread has fetched since its last call or fault. */
+static __always_inline __u64 newly_stored(struct file_thread *t)
+{
+	__u64 before = t->stored_bytes;
+
+	t->stored_bytes = stored_bytes();
+	return t->stored_bytes - before;
 }
 
 static __always_inline void add_read(struct file_thread *t, struct perfx_file_calls *sums,
@@ -326,7 +345,7 @@ static __always_inline void add_read(struct file_thread *t, struct perfx_file_ca
 		}
 		return;
 	}
-	__sync_fetch_and_add(&sums->stored_bytes, stored_bytes() - t->stored_bytes);
+	__sync_fetch_and_add(&sums->stored_bytes, newly_stored(t));
 	if (t->last_file == t->file ? t->last_end == t->offset : !t->offset)
 		__sync_fetch_and_add(&sums->sequential_count, 1);
 	t->last_file = t->file;
@@ -381,12 +400,12 @@ static __always_inline void emit_file_sample(struct file_thread *t, struct pt_re
 		count_lost_sample(t->process);
 }
 
-/* Of the thread and t->group. NULL: no room. */
-static __always_inline struct perfx_file_calls *file_sums(struct file_thread *t)
+/* NULL: no room. */
+static __always_inline struct perfx_file_calls *file_sums(struct file_thread *t, __u32 group)
 {
 	t->none.process = t->process;
-	t->none.key = PERFX_FILE_KEY(t->number, t->group);
-	t->none.group = t->group;
+	t->none.key = PERFX_FILE_KEY(t->number, group);
+	t->none.group = group;
 	t->none.tid = t->tid;
 	return sums_get(&perfx_sum_file_calls, &t->none);
 }
@@ -410,7 +429,7 @@ static __always_inline void call_ends(struct file_thread *t, __u8 action, struct
 	}
 	if (!t->group)
 		return;
-	sums = file_sums(t);
+	sums = file_sums(t, t->group);
 	if (!sums)
 		return;
 	is_new = !(sums->opens_count | sums->reads_count | sums->writes_count | sums->errors_count);
@@ -438,6 +457,7 @@ static __always_inline void call_ends(struct file_thread *t, __u8 action, struct
 SEC("uprobe")
 int perfx_on_file_call(struct pt_regs *ctx)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct perfx_annotation *annotation;
 	struct perfx_probe *probe;
 	__u64 sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
@@ -457,7 +477,9 @@ int perfx_on_file_call(struct pt_regs *ctx)
 	if (!enters && !(probe->flags & PERFX_PROBE_F_LEAVES) &&
 	    !condition_holds(ctx, probe->condition))
 		return 0;
-	t = file_thread(enters ? probe : NULL);
+	t = thread_known(task);
+	if (!t && enters)
+		t = thread_make(task, process_at(probe));
 	if (!t)
 		return 0;
 	count_hit(index);
@@ -468,5 +490,63 @@ int perfx_on_file_call(struct pt_regs *ctx)
 		call_begins(t, annotation, ctx);
 	else if (t->ret_addr_sp == (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8)
 		call_ends(t, annotation->action, ctx);
+	return 0;
+}
+
+enum bpf_func_id___find_vma { BPF_FUNC_find_vma___find_vma = 180 };
+
+static long note_file(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
+{
+	*(__u64 *)ctx = (__u64)BPF_CORE_READ(vma, vm_file);
+	return 0;
+}
+
+/* The group of the file that is mapped at an address of the current thread; 0: none is. The kernel
+ * may be changing the mappings: then all others. */
+static __always_inline __u32 group_at(struct file_thread *t, struct task_struct *task,
+				      __u64 address)
+{
+	__u64 file = 0;
+	long err;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id___find_vma, BPF_FUNC_find_vma___find_vma))
+		return PERFX_FILES_OTHER;
+	err = bpf_find_vma(task, address, note_file, &file, 0);
+	if (err)
+		return PERFX_FILES_OTHER;
+	if (!file)
+		return 0;
+	find_group(t, file);
+	return t->known_is_socket ? 0 : t->known_group;
+}
+
+/* A fault for which the kernel waited for storage has ended: a software event, once each. */
+SEC("?perf_event")
+int perfx_on_major_fault(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_traced_process *traced;
+	struct perfx_file_calls *sums;
+	struct file_thread *t;
+	__u64 bytes;
+	__u32 group;
+
+	if (!is_recording())
+		return 0;
+	traced = traced_of(task);
+	if (!traced)
+		return 0;
+	t = thread_known(task);
+	if (!t)
+		t = thread_make(task, traced);
+	if (!t)
+		return 0;
+	bytes = newly_stored(t);
+	group = group_at(t, task, ctx->addr);
+	sums = group ? file_sums(t, group) : NULL;
+	if (!sums)
+		return 0;
+	__sync_fetch_and_add(&sums->faults_count, 1);
+	__sync_fetch_and_add(&sums->fault_bytes, bytes);
 	return 0;
 }

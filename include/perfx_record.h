@@ -110,7 +110,7 @@
 	X(CALL_COUNTERS,     call_counters,     53,  80,  80, 0, SUM)            \
 	X(PROCESS_COUNTERS,  process_counters,  54,  64,  64, 0, SUM)            \
 	X(OVERFLOW_VALUES,   overflow_values,   55,  64,  64, 0, SUM)            \
-	X(FILE_CALLS,        file_calls,        79, 128, 120, 0, SUM)            \
+	X(FILE_CALLS,        file_calls,        79, 144, 144, 0, SUM)            \
 	X(BLOCKED,           blocked,           57,  56,  56, 0, SUM)            \
 	X(BACKGROUND,        background,        63,  24,  24, 0, SUM)            \
 	X(GPU_LAUNCHES,      gpu_launches,      67,  64,  64, 0, SUM)            \
@@ -832,13 +832,16 @@ struct perfx_file_calls {
 	__u64 answers_count; /* sockets: first reads after a write, by the same thread */
 	__u64 answer_ns;     /* from the end of the write to the first bytes */
 	__u64 errors_count;  /* calls that failed, but for sockets that would block */
-	__u32 group;	     /* FILE_GROUP record */
-	__u32 tid;	     /* 0: of several threads */
+	__u64 faults_count;  /* major faults of mapped files */
+	__u64 fault_bytes; /* fetched from storage until their ends, since the call or fault before
+			    */
+	__u32 group;	   /* FILE_GROUP record */
+	__u32 tid;	   /* 0: of several threads */
 };
 #define PERFX_FIELDS_file_calls  \
 	IS_ID(process, PROCESS)  \
 	IS_ID(group, FILE_GROUP) \
-	HAS_SUMS(13)
+	HAS_SUMS(15)
 
 /* A call on a file or socket that stands for others, with the stack that made it: the more likely
  * the longer it took. The first one of each thread and group stands for itself. */

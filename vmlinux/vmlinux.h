@@ -95,6 +95,11 @@ struct task_io_accounting {
 	__u64 write_bytes;
 };
 
+/* include/uapi/linux/bpf_perf_event.h */
+struct bpf_perf_event_data {
+	__u64 addr;
+};
+
 /* include/linux/mm_types.h */
 struct vm_area_struct {
 	unsigned long vm_start;

@@ -25,17 +25,21 @@ def test_files_and_peers(tmp_path):
     program.go(3)
     rows = rows_of(tracer.stop())
     expected = program.finish()
+    fetched = [[expected.pop(("mapped.st", f"{key}@{run}")) for run in range(5)][2:]
+               for key in ("faults", "fault_bytes")]
     found = {(name, key): rows[f"tcp 127.0.0.1:{name}" if name.isdigit() else f"{tmp_path}/{name}"][key] * 5 // 3
              for name, key in expected}
     assert found == expected
     bins, log = rows[f"{tmp_path}/*.bin"], rows[f"{tmp_path}/out.log"]
     assert bins["stored_bytes"] == 0 and bins["errors"] == 0  # just written
     assert bins["file_system"] == log["file_system"] != ""
+    mapped = rows[f"{tmp_path}/mapped.st"]
+    assert [mapped["faults"], mapped["fault_bytes"]] == [sum(runs) for runs in fetched]
     assert 0 < bins["read_ns"] + bins["open_ns"] == bins["total_ns"]
     assert [(t["tid"], t["reads"], t["read_bytes"]) for t in bins["threads"]] == [
         (program.pid, bins["reads"], bins["read_bytes"])]
     assert {line["function"] for line in bins["lines"]} <= {"use_files", "open_in"}
-    assert 0 < sum(line["sampled_ns"] for line in bins["lines"]) <= bins["total_ns"]
+    assert bins["lines"] and all(line["sampled_ns"] > 0 for line in bins["lines"])
     server, = (row for name, row in rows.items() if name.startswith("tcp ") and (name[14:], "reads") not in expected)
     # its first wait for a request began before the recording
     thread, = server["threads"]

@@ -1,28 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * files FOLDER: calls on files and sockets, a known number of each in a run. FOLDER gets the files
- * a0.bin to a7.bin, two.dat and out.log. Keys, by the name without FOLDER:
+ * a0.bin to a7.bin, two.dat, mapped.st and out.log. Keys, by the name without FOLDER:
  *	opens, reads, read_bytes, sequential, writes, write_bytes
+ * of mapped.st, by run and as the kernel knows it: faults@RUN, fault_bytes@RUN
  * and of "peer", the port as the name: reads, read_bytes, writes, write_bytes, answers.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "known.h"
 
-#define FILES	   8
-#define FILE_BYTES 100000
-#define BLOCK	   32768
-#define ANSWERS	   5
-#define ASKED	   100
-#define ANSWERED   5000
+#define FILES	     8
+#define FILE_BYTES   100000
+#define BLOCK	     32768
+#define ANSWERS	     5
+#define ASKED	     100
+#define ANSWERED     5000
+#define MAPPED_BYTES (4 << 20)
+#define RUNS_MAX     16
 
 static char block[FILE_BYTES];
 static int client_fd;
 static unsigned port;
+/* By run. */
+static struct fetched {
+	uint64_t faults, bytes;
+} fetched[RUNS_MAX];
 
 static int open_in(const char *folder, const char *name, int flags)
 {
@@ -89,6 +98,45 @@ static void use_files(const char *folder)
 	close(fd);
 }
 
+/* The thread's major faults, and the bytes that it fetched from storage. */
+static struct fetched fetched_so_far(void)
+{
+	struct fetched so_far = {0};
+	FILE *io = fopen("/proc/thread-self/io", "re");
+	struct rusage usage;
+	char line[128];
+
+	while (io && fgets(line, sizeof(line), io))
+		sscanf(line, "read_bytes: %" SCNu64, &so_far.bytes);
+	if (io)
+		fclose(io);
+	getrusage(RUSAGE_THREAD, &usage);
+	so_far.faults = (uint64_t)usage.ru_majflt;
+	return so_far;
+}
+
+/* Touches each page of a mapped file that is not in the page cache, as far as the file system
+ * allows that. */
+static struct fetched touch_mapped(const char *folder)
+{
+	int fd = open_in(folder, "mapped.st", O_RDONLY);
+	volatile const char *mapped;
+	struct fetched before, after;
+
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	mapped = mmap(NULL, MAPPED_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	known_require(mapped != MAP_FAILED, "mmap");
+	close(fd);
+	/* without reading ahead */
+	madvise((void *)&mapped[MAPPED_BYTES / 2], MAPPED_BYTES / 2, MADV_RANDOM);
+	before = fetched_so_far();
+	for (size_t i = 0; i < MAPPED_BYTES; i += 4096)
+		(void)mapped[i];
+	after = fetched_so_far();
+	munmap((void *)mapped, MAPPED_BYTES);
+	return (struct fetched){after.faults - before.faults, after.bytes - before.bytes};
+}
+
 static void use_peer(void)
 {
 	for (int i = 0; i < ANSWERS; i++) {
@@ -97,11 +145,21 @@ static void use_peer(void)
 	}
 }
 
+static void make_mapped(const char *folder)
+{
+	int fd = open_in(folder, "mapped.st", O_WRONLY | O_CREAT | O_TRUNC);
+
+	for (size_t i = 0; i < MAPPED_BYTES; i += FILE_BYTES / 2)
+		known_require(write(fd, block, FILE_BYTES / 2) == FILE_BYTES / 2, "write");
+	fsync(fd);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t runs = 0;
 	pthread_t server;
-	char peer[16];
+	char peer[16], key[32];
 
 	if (argc != 2)
 		return 2;
@@ -114,10 +172,12 @@ int main(int argc, char **argv)
 		known_require(write(fd, block, FILE_BYTES) == FILE_BYTES, "write");
 		close(fd);
 	}
+	make_mapped(argv[1]);
 	connect_peer(&server);
 	known_ready();
 	while (known_go()) {
 		use_files(argv[1]);
+		fetched[runs % RUNS_MAX] = touch_mapped(argv[1]);
 		use_peer();
 		runs++;
 		known_say("done");
@@ -134,6 +194,12 @@ int main(int argc, char **argv)
 	known_expect("two.dat", "read_bytes", runs * 4000);
 	known_expect("two.dat", "sequential_reads", runs);
 	known_expect("two.dat", "errors", runs);
+	for (uint64_t i = 0; i < runs && i < RUNS_MAX; i++) {
+		snprintf(key, sizeof(key), "faults@%" PRIu64, i);
+		known_expect("mapped.st", key, fetched[i].faults);
+		snprintf(key, sizeof(key), "fault_bytes@%" PRIu64, i);
+		known_expect("mapped.st", key, fetched[i].bytes);
+	}
 	known_expect("out.log", "opens", runs);
 	known_expect("out.log", "writes", runs * 2);
 	known_expect("out.log", "write_bytes", runs * 2700);

@@ -78,6 +78,8 @@ static void add_calls(struct profile_file_calls *sums, const struct perfx_file_c
 	add_up(&sums->answers_count, record->answers_count);
 	add_up(&sums->answer_ns, record->answer_ns);
 	add_up(&sums->errors_count, record->errors_count);
+	add_up(&sums->faults_count, record->faults_count);
+	add_up(&sums->fault_bytes, record->fault_bytes);
 }
 
 static struct profile_file_user *user_get(struct profile_files *files, uint32_t tid)
@@ -132,9 +134,10 @@ static int handle_file_sample(struct aggregate *a, const struct event *event)
 }
 
 ORDER(by_time, struct profile_files, DESCENDING(a->calls.ns, b->calls.ns),
+      DESCENDING(a->calls.fault_bytes, b->calls.fault_bytes),
       DESCENDING(a->calls.read_bytes, b->calls.read_bytes), strcmp(a->name, b->name))
 ORDER(user_by_time, struct profile_file_user, DESCENDING(a->calls.ns, b->calls.ns),
-      ASCENDING(a->tid, b->tid))
+      DESCENDING(a->calls.fault_bytes, b->calls.fault_bytes), ASCENDING(a->tid, b->tid))
 ORDER(sample_by_time, struct profile_file_sample, DESCENDING(a->ns, b->ns), ASCENDING(a->id, b->id))
 
 static void fill_samples(const struct finish_ctx *ctx, struct files_used *used)

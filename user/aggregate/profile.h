@@ -440,6 +440,8 @@ struct profile_file_calls {
 	uint64_t writes_count, write_bytes, write_ns;
 	uint64_t answers_count, answer_ns; /* sockets: from a write to the first bytes */
 	uint64_t errors_count;
+	/* Major faults of mapped files, whose time is not known, and what they fetched. */
+	uint64_t faults_count, fault_bytes;
 };
 
 /* Files of one folder with the same suffix, or a peer of sockets. */

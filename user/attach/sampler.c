@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/sampler.h"
 
+#include "attach/cpu_events.h"
 #include "attach/links.h"
 #include "base/clock.h"
 #include "base/emitted.h"
@@ -40,18 +41,13 @@
 #define RATE_WIDTH	  0.4
 #define RESTART_LOSS	  (0.5 / RESTART_INTERVALS)
 
-struct cpu_clock {
-	int event_fd, link_fd; /* < 0: none */
-	double rate;	       /* of the mean */
-};
-
 struct sampler {
 	struct tracer *tracer;
 	struct sink *sink;
 	uint64_t on_cpu_ns, off_cpu_ns; /* intervals; 0: not sampled */
 	char why[160];			/* something is not; "": everything is, or by choice */
-	struct cpu_clock *clocks;
-	size_t clocks_count;
+	struct cpu_events clocks;
+	double *rates;		 /* of the mean, by CPU */
 	uint64_t restart_ns;	 /* when the clocks are restarted next, CLOCK_MONOTONIC */
 	bool mirrors;		 /* then with their last rates mirrored at the mean */
 	unsigned short draws[3]; /* state of erand48() */
@@ -64,17 +60,14 @@ struct sampler {
 	struct pack_buffer buffer;
 };
 
-int cpu_clock_open(int cpu, uint64_t interval_ns)
+struct perf_event_attr cpu_clock_attr(uint64_t interval_ns)
 {
-	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
-				       .size = sizeof(attr),
-				       .config = PERF_COUNT_SW_CPU_CLOCK,
-				       .sample_period = interval_ns,
-				       .disabled = 1,
-				       .exclude_idle = 1};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
+	return (struct perf_event_attr){.type = PERF_TYPE_SOFTWARE,
+					.size = sizeof(struct perf_event_attr),
+					.config = PERF_COUNT_SW_CPU_CLOCK,
+					.sample_period = interval_ns,
+					.disabled = 1,
+					.exclude_idle = 1};
 }
 
 static double draw_rate(unsigned short draws[3])
@@ -82,51 +75,30 @@ static double draw_rate(unsigned short draws[3])
 	return RATE_LEAST + RATE_WIDTH * erand48(draws);
 }
 
-static void close_clocks(struct sampler *sampler)
-{
-	for (size_t i = 0; i < sampler->clocks_count; i++) {
-		if (sampler->clocks[i].link_fd >= 0)
-			close(sampler->clocks[i].link_fd);
-		if (sampler->clocks[i].event_fd >= 0)
-			close(sampler->clocks[i].event_fd);
-	}
-	sampler->clocks_count = 0;
-}
-
-/* CPUs that come online later are not sampled. 0 or -errno. */
 static int open_clocks(struct sampler *sampler)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = sampler->on_cpu_ns);
-	size_t count = (size_t)sysconf(_SC_NPROCESSORS_CONF);
-	int program_fd = tracer__on_cpu_fd(sampler->tracer), err = program_fd < 0 ? -ENOTSUP : 0;
+	const struct perf_event_attr attr = cpu_clock_attr(sampler->on_cpu_ns);
+	int err = cpu_events_open(&sampler->clocks, &attr, tracer__on_cpu_fd(sampler->tracer),
+				  sampler->on_cpu_ns);
 
-	if (!sampler->clocks)
-		sampler->clocks = calloc(count, sizeof(*sampler->clocks));
-	if (!sampler->clocks)
-		return -ENOMEM;
-	for (size_t i = 0; !err && i < count; i++) {
-		struct cpu_clock *clock = &sampler->clocks[sampler->clocks_count++];
-
-		*clock = (struct cpu_clock){.event_fd = cpu_clock_open((int)i, sampler->on_cpu_ns),
-					    .link_fd = -1,
-					    .rate = 1};
-		if (clock->event_fd == -ENODEV) /* the CPU is offline */
-			continue;
-		if (clock->event_fd >= 0)
-			clock->link_fd =
-				bpf_link_create(program_fd, clock->event_fd, BPF_PERF_EVENT, &opts);
-		err = clock->event_fd < 0 ? clock->event_fd : clock->link_fd < 0 ? -errno : 0;
-	}
 	if (err)
-		close_clocks(sampler);
-	return err;
+		return err;
+	if (!sampler->rates)
+		sampler->rates = calloc(sampler->clocks.count, sizeof(*sampler->rates));
+	if (!sampler->rates) {
+		cpu_events_close(&sampler->clocks);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < sampler->clocks.count; i++)
+		sampler->rates[i] = 1;
+	return 0;
 }
 
 static void start_clocks(const struct sampler *sampler)
 {
-	for (size_t i = 0; i < sampler->clocks_count; i++)
-		if (sampler->clocks[i].event_fd >= 0)
-			ioctl(sampler->clocks[i].event_fd, PERF_EVENT_IOC_ENABLE, 0);
+	FOR_EACH_OF (clock, sampler->clocks)
+		if (clock->event_fd >= 0)
+			ioctl(clock->event_fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
 static void restart_clocks(struct sampler *sampler)
@@ -136,13 +108,13 @@ static void restart_clocks(struct sampler *sampler)
 	if (now_ns < sampler->restart_ns)
 		return;
 	sampler->restart_ns = now_ns + RESTART_INTERVALS * sampler->on_cpu_ns;
-	for (size_t i = 0; i < sampler->clocks_count; i++) {
-		struct cpu_clock *clock = &sampler->clocks[i];
+	for (size_t i = 0; i < sampler->clocks.count; i++) {
+		const struct cpu_event *clock = &sampler->clocks.list[i];
+		double *rate = &sampler->rates[i];
 		uint64_t interval_ns;
 
-		clock->rate = sampler->mirrors ? 2 - clock->rate : draw_rate(sampler->draws);
-		interval_ns =
-			(uint64_t)((double)sampler->on_cpu_ns * (1 - RESTART_LOSS) / clock->rate);
+		*rate = sampler->mirrors ? 2 - *rate : draw_rate(sampler->draws);
+		interval_ns = (uint64_t)((double)sampler->on_cpu_ns * (1 - RESTART_LOSS) / *rate);
 		if (clock->event_fd >= 0)
 			ioctl(clock->event_fd, PERF_EVENT_IOC_PERIOD, &interval_ns);
 	}
@@ -254,7 +226,7 @@ void sampler__free(struct sampler *sampler)
 	if (!sampler)
 		return;
 	sampler__stop(sampler);
-	free(sampler->clocks);
+	free(sampler->rates);
 	emitted_clear(&sampler->lost_sent);
 	free(sampler);
 }
@@ -280,7 +252,7 @@ void sampler__start(struct sampler *sampler)
 
 void sampler__stop(struct sampler *sampler)
 {
-	close_clocks(sampler);
+	cpu_events_close(&sampler->clocks);
 	if (sampler->has_rounds && !eventfd_write(sampler->stop_fd, 1))
 		pthread_join(sampler->rounds_thread, NULL);
 	sampler->has_rounds = false;
@@ -304,7 +276,7 @@ void sampler__thin(struct sampler *sampler, const char *note)
 
 	sampler->on_cpu_ns *= 2;
 	__atomic_store_n(&sampler->off_cpu_ns, 2 * sampler->off_cpu_ns, __ATOMIC_RELAXED);
-	close_clocks(sampler);
+	cpu_events_close(&sampler->clocks);
 	if (sampler->on_cpu_ns && !open_clocks(sampler))
 		start_clocks(sampler);
 	sampler__describe(sampler);

@@ -17,6 +17,7 @@
 #include "attach/tracer.h"
 #include "decode/pack.h"
 
+#include <linux/perf_event.h>
 #include <stdint.h>
 
 struct sampler;
@@ -45,8 +46,7 @@ void sampler__renew(struct sampler *sampler);
 /* LOSS records: samples that found no room since the last time. */
 void sampler__report(struct sampler *sampler);
 
-/* A perf event that interrupts a CPU each interval_ns, but for its idle time; not enabled. Returns
- * a descriptor or -errno, -ENODEV: the CPU is offline. */
-int cpu_clock_open(int cpu, uint64_t interval_ns);
+/* Of a perf event that interrupts a CPU each interval_ns, but for its idle time; not enabled. */
+struct perf_event_attr cpu_clock_attr(uint64_t interval_ns);
 
 #endif

@@ -486,6 +486,11 @@ int tracer__on_cpu_fd(const struct tracer *tracer)
 	return bpf_program__fd(tracer->skel->progs.perfx_sample_on_cpu);
 }
 
+int tracer__major_fault_fd(const struct tracer *tracer)
+{
+	return bpf_program__fd(tracer->skel->progs.perfx_on_major_fault);
+}
+
 int tracer__off_cpu_fd(const struct tracer *tracer)
 {
 	return bpf_program__fd(tracer->skel->progs.perfx_sample_off_cpu);

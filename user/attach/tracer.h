@@ -58,6 +58,7 @@ enum tracer_part {
 	TRACER_ANNOTATIONS,
 	TRACER_MEMORY,
 	TRACER_FILES,
+	TRACER_FAULTS, /* of mapped files */
 	TRACER_SOCKETS,
 	TRACER_ON_CPU,	/* samples of threads that run */
 	TRACER_OFF_CPU, /* and of those that do not */
@@ -197,6 +198,8 @@ void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum per
 int tracer__on_cpu_fd(const struct tracer *tracer);
 int tracer__off_cpu_fd(const struct tracer *tracer);
 int tracer__dump_fd(const struct tracer *tracer);
+/* < 0: not loaded. */
+int tracer__major_fault_fd(const struct tracer *tracer);
 /* A new dump begins: the states of all threads are recorded again. fair: the kernel's own scheduler
  * knows how long each thread's last run took. */
 void tracer__begin_dump(struct tracer *tracer, bool fair);

@@ -149,6 +149,10 @@ static void open_files(struct tracer *tracer, bool wanted)
 				  wanted && !tracer->lacks[TRACER_FILES]);
 	if (tracer->hit_link == PERFX_LINK_MULTI)
 		set_attach_type(skel->progs.perfx_on_file_call, BPF_ATTACH_UPROBE_MULTI);
+	bpf_program__set_autoload(skel->progs.perfx_on_major_fault,
+				  wanted && !tracer->lacks[TRACER_FAULTS]);
+	/* user/session/files.c attaches it */
+	bpf_program__set_autoattach(skel->progs.perfx_on_major_fault, false);
 	if (!wanted)
 		return;
 	bpf_map__set_max_entries(skel->maps.perfx_files_seen, PERFX_MAX_FILE_GROUPS);

@@ -120,6 +120,7 @@ void skip_rejected_programs(struct recording *recording)
 		[TRACER_ANNOTATIONS] = "annotated ranges and values",
 		[TRACER_MEMORY] = "allocations",
 		[TRACER_FILES] = "files",
+		[TRACER_FAULTS] = "faults of mapped files",
 		[TRACER_SOCKETS] = "network I/O",
 		[TRACER_ON_CPU] = "samples of threads that run",
 		[TRACER_OFF_CPU] = "samples of threads that wait",

@@ -5,7 +5,9 @@
  */
 #include "session/recording.h"
 
+#include "attach/cpu_events.h"
 #include "attach/tracer.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "proc/mounts.h"
 
@@ -27,6 +29,7 @@ struct files {
 	enum emitted_as { NOT_EMITTED = 0, ONE_FILE, SEVERAL_FILES } emitted[PERFX_MAX_FILE_GROUPS];
 	uint64_t next_ns;
 	struct mounts_text mounts;
+	struct cpu_events faults;
 	struct pack_buffer buffer;
 };
 
@@ -118,6 +121,20 @@ static void emit_new(struct files *files)
 	mounts_forget(&files->mounts); /* what is mounted may change */
 }
 
+/* Without them, or for lack of a program, which has been said, calls alone are counted. */
+static void open_faults(struct files *files)
+{
+	const struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+					     .size = sizeof(attr),
+					     .config = PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+					     .sample_period = 1};
+	int program_fd = tracer__major_fault_fd(files->recording->tracer);
+	int err = program_fd < 0 ? 0 : cpu_events_open(&files->faults, &attr, program_fd, 0);
+
+	if (err)
+		msg_say("faults of mapped files are not counted: %s", strerror(-err));
+}
+
 static int open_files(struct recording *recording)
 {
 	uint32_t next;
@@ -128,6 +145,7 @@ static int open_files(struct recording *recording)
 	if (!recording->files)
 		return -ENOMEM;
 	recording->files->recording = recording;
+	open_faults(recording->files);
 	return 0;
 }
 
@@ -141,6 +159,12 @@ static void tick(struct recording *recording)
 	emit_new(files);
 }
 
+static void stop(struct recording *recording)
+{
+	if (recording->files)
+		cpu_events_close(&recording->files->faults);
+}
+
 static void end(struct recording *recording)
 {
 	if (recording->files)
@@ -151,9 +175,14 @@ static void close_files(struct recording *recording)
 {
 	if (!recording->files)
 		return;
+	stop(recording);
 	mounts_forget(&recording->files->mounts);
 	free(recording->files);
 }
 
-const struct recording_part files_part = {
-	.name = "files", .open = open_files, .tick = tick, .end = end, .close = close_files};
+const struct recording_part files_part = {.name = "files",
+					  .open = open_files,
+					  .tick = tick,
+					  .stop = stop,
+					  .end = end,
+					  .close = close_files};

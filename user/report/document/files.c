@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
-enum { HAS_FILES = 1, HAS_PEERS = 2, HAS_WRITES = 4 };
+enum { HAS_FILES = 1, HAS_PEERS = 2, HAS_WRITES = 4, HAS_FAULTS = 8 };
 
 static uint64_t mean(uint64_t sum, uint64_t count)
 {
@@ -23,13 +23,15 @@ void compose_files(struct composer *c, const struct profile_process *p)
 		return;
 	FOR_EACH (f, p->files)
 		has |= (f->is_socket ? HAS_PEERS : HAS_FILES) |
-		       (f->calls.writes_count ? HAS_WRITES : 0);
+		       (f->calls.writes_count ? HAS_WRITES : 0) |
+		       (f->calls.faults_count ? HAS_FAULTS : 0);
 	document_say(c->document, BLOCK_SECTION, "Files and peers");
 	document_headings(c->document, has, NUMBERS("Time"), NUMBERS("Opens", .rank = 2),
 			  NUMBERS("An open", .rank = 3, .where = HAS_FILES),
 			  NUMBERS("Reads", .rank = 2), NUMBERS("Read"),
 			  NUMBERS("Not cached", .where = HAS_FILES),
 			  NUMBERS("Sequential", .rank = 2, .where = HAS_FILES),
+			  NUMBERS("Faulted in", .where = HAS_FAULTS),
 			  NUMBERS("Written", .where = HAS_WRITES),
 			  NUMBERS("First byte", .where = HAS_PEERS),
 			  WORDS("On", .rank = 1, .where = HAS_FILES), NUMBERS("Threads", .rank = 2),
@@ -53,6 +55,7 @@ void compose_files(struct composer *c, const struct profile_process *p)
 					   ? PROFILE_ABSENT
 					   : f->calls.sequential_count,
 				   f->calls.reads_count),
+			cell_bytes(f->calls.faults_count ? f->calls.fault_bytes : PROFILE_ABSENT),
 			cell_bytes(f->calls.writes_count ? f->calls.write_bytes : PROFILE_ABSENT),
 			cell_ns(mean(f->calls.answer_ns, f->calls.answers_count)),
 			compose_name(c, f->type), cell_count(f->users_count),
@@ -80,6 +83,10 @@ void compose_files(struct composer *c, const struct profile_process *p)
 		document_say(c->document, BLOCK_NOTE,
 			     "Time is the sum over all threads. Mostly in: the line with most of "
 			     "the time, by samples of the calls. Not cached: fetched from "
-			     "storage during the reads, of the bytes read. Mapped files are not "
-			     "seen.");
+			     "storage during the reads, of the bytes read.");
+	if (has & HAS_FAULTS)
+		document_say(
+			c->document, BLOCK_NOTE,
+			"Faulted in: fetched from storage at major faults of mapped files; their "
+			"time is not known.");
 }

@@ -317,8 +317,11 @@ static json_t *json_of_file_users(const struct profile_process *process,
 		json_set_integer(object, "tid", user->tid);
 		json_object_set_new(object, "name",
 				    json_of_string(profile_thread_name(process, user->tid)));
-		if (!files->is_socket)
+		if (!files->is_socket) {
 			json_set_integer(object, "stored_bytes", user->calls.stored_bytes);
+			json_set_integer(object, "faults", user->calls.faults_count);
+			json_set_integer(object, "fault_bytes", user->calls.fault_bytes);
+		}
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -361,6 +364,8 @@ static void put_files(struct json_output *o, const struct profile_process *proce
 			json_set_integer(object, "stored_bytes", f->calls.stored_bytes);
 			json_set_integer(object, "sequential_reads", f->calls.sequential_count);
 			json_set_integer(object, "errors", f->calls.errors_count);
+			json_set_integer(object, "faults", f->calls.faults_count);
+			json_set_integer(object, "fault_bytes", f->calls.fault_bytes);
 		}
 		json_object_set_new(object, "threads", json_of_file_users(process, f));
 		json_object_set_new(object, "lines", json_of_file_lines(f));
