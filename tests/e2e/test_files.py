@@ -23,8 +23,10 @@ def test_files_and_peers(tmp_path):
     assert "files" not in tracer.stop()["processes"][0]  # the default
     tracer = Tracer(program.pid, "--files", "on", "--memory", "off")
     program.go(3)
-    rows = rows_of(tracer.stop())
+    report = tracer.stop()
+    rows = rows_of(report)
     expected = program.finish()
+    assert any("io_uring" in one["reason"] for one in report["not_attached"]) == expected.pop(("io_uring", "used"))
     fetched = [[expected.pop(("mapped.st", f"{key}@{run}")) for run in range(5)][2:]
                for key in ("faults", "fault_bytes")]
     found = {(name, key): rows[f"tcp 127.0.0.1:{name}" if name.isdigit() else f"{tmp_path}/{name}"][key] * 5 // 3

@@ -3,15 +3,18 @@
  * files FOLDER: calls on files and sockets, a known number of each in a run. FOLDER gets the files
  * a0.bin to a7.bin, two.dat, mapped.st and out.log. Keys, by the name without FOLDER:
  *	opens, reads, read_bytes, sequential, writes, write_bytes
+ * of "io_uring": used, whether the kernel allows it
  * of mapped.st, by run and as the kernel knows it: faults@RUN, fault_bytes@RUN
  * and of "peer", the port as the name: reads, read_bytes, writes, write_bytes, answers.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "known.h"
@@ -158,6 +161,8 @@ static void make_mapped(const char *folder)
 int main(int argc, char **argv)
 {
 	uint64_t runs = 0;
+	struct io_uring_params params = {0};
+	long ring = syscall(SYS_io_uring_setup, 8, &params);
 	pthread_t server;
 	char peer[16], key[32];
 
@@ -185,6 +190,7 @@ int main(int argc, char **argv)
 	close(client_fd);
 	pthread_join(server, NULL);
 	snprintf(peer, sizeof(peer), "%u", port);
+	known_expect("io_uring", "used", ring >= 0);
 	known_expect("*.bin", "opens", runs * FILES);
 	known_expect("*.bin", "reads", runs * FILES * 5); /* of 32,768; the last has none */
 	known_expect("*.bin", "read_bytes", runs * FILES * FILE_BYTES);

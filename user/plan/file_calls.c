@@ -129,7 +129,12 @@ int plan_file_calls(struct plan *plan, struct image *image, size_t module)
 	struct finding finding = {
 		.plan = plan, .image = image, .module = module, .first = plan->functions_count};
 
-	if (!plan->options.files || !is_c_library(plan->modules[module].base))
+	if (!plan->options.files)
+		return 0;
+	if (image__traits(image)->is_go)
+		skipped_hint(&plan->skipped, plan->modules[module].base,
+			     "Go: calls the kernel without the C library: its files are not seen");
+	if (!is_c_library(plan->modules[module].base))
 		return 0;
 	return image__each_function(image, offer, &finding);
 }

@@ -79,6 +79,20 @@ static int next_link(DIR *links, char link[PATH_MAX])
 	return -1;
 }
 
+bool process_has_io_uring(pid_t pid)
+{
+	DIR *links = open_links(pid);
+	char link[PATH_MAX];
+
+	while (next_link(links, link) >= 0) {
+		if (strcmp(link, "anon_inode:[io_uring]") != 0)
+			continue;
+		closedir(links);
+		return true;
+	}
+	return false;
+}
+
 /* Adds the process's descriptors that may be pipes, named ones included. */
 static void add_users_in(struct pipe_users *users, pid_t pid)
 {

@@ -47,6 +47,9 @@ struct descriptor_facts {
 
 void pipe_users__forget(struct pipe_users *users);
 
+/* Does the process have a descriptor for io_uring? */
+bool process_has_io_uring(pid_t pid);
+
 /*
  *	/data/train.bin
  *	/data/cache.lock, held by python3 (pid 4711)

@@ -9,16 +9,21 @@
 #include "attach/tracer.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "proc/descriptor.h"
 #include "proc/mounts.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 /* Between two searches for new groups. */
 #define SEARCH_NS 1000000000u
+
+/* Processes whose descriptors are searched for io_uring. */
+#define UNSEEN_ASKED_MAX 64
 
 /* A suffix has at most so many bytes, the dot included: SUFFIX_BYTES in bpf/files.bpf.c. */
 #define SUFFIX_MAX 16
@@ -165,10 +170,29 @@ static void stop(struct recording *recording)
 		cpu_events_close(&recording->files->faults);
 }
 
+/* Names the processes whose reads and writes are not seen, of those that are still there. */
+static void say_unseen(struct recording *recording)
+{
+	pid_t pids[UNSEEN_ASKED_MAX];
+	size_t count = tracer__pids(recording->tracer, pids, UNSEEN_ASKED_MAX);
+	char reason[96];
+
+	for (size_t i = 0; i < count; i++) {
+		if (!process_has_io_uring(pids[i]))
+			continue;
+		snprintf(reason, sizeof(reason),
+			 "process %d uses io_uring: what it reads and writes by that is not seen",
+			 (int)pids[i]);
+		skipped_hint(&recording->skipped, "files", reason);
+	}
+}
+
 static void end(struct recording *recording)
 {
-	if (recording->files)
-		emit_new(recording->files);
+	if (!recording->files)
+		return;
+	emit_new(recording->files);
+	say_unseen(recording);
 }
 
 static void close_files(struct recording *recording)
