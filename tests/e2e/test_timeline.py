@@ -8,10 +8,9 @@ import subprocess
 import time
 
 import pytest
-from conftest import PERFX, WORKLOADS, ended, run, until_attached
+from browser import CHROMIUM, Browser
+from conftest import PERFX, WORKLOADS, Program, ended, run, until_attached
 from test_export import decoded, exported
-
-pytestmark = pytest.mark.skipif(not shutil.which("protoc"), reason="no protoc here")
 
 State = collections.namedtuple("State", "name from_ns to_ns woken_by flow")
 
@@ -40,19 +39,32 @@ def states_of(text):
     return states, wakes
 
 
-@pytest.mark.kernel
-def test_two_threads_that_wake_each_other(program, tmp_path):
-    """Their switches and CPU times are those that the kernel tells them; states follow each other without
-    a gap; and each wake of one is an arrow from the other."""
-    process = program(WORKLOADS / "handoff")
-    capture = tmp_path / "run.perfx"
+@pytest.fixture(scope="module", name="recording")
+def fixture_recording(tmp_path_factory):
+    """Two threads that wake each other: the capture, and what they say of themselves."""
+    capture = tmp_path_factory.mktemp("timeline") / "run.perfx"
+    process = Program(WORKLOADS / "handoff")
     trace = subprocess.Popen(
         [PERFX, "record", "-p", str(process.pid), "-d", "60", "--timeline", "--max-overhead", "off", "--no-calibrate",
-         "--memory", "off", "--sample", "off", "-o", capture], stderr=subprocess.PIPE, text=True)
-    until_attached(trace)
-    process.go()
-    expected = process.finish()
-    assert ended(trace) == 0
+         "--memory", "off", "--sample", "off", "-F", "handoff:hand_over", "-o", capture], stderr=subprocess.PIPE,
+        text=True)
+    try:
+        until_attached(trace)
+        process.go()
+        expected = process.finish()
+        assert ended(trace) == 0
+    finally:
+        process.kill()
+        trace.kill()
+    return capture, expected
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(not shutil.which("protoc"), reason="no protoc here")
+def test_two_threads_that_wake_each_other(recording, tmp_path):
+    """Their switches and CPU times are those that the kernel tells them; states follow each other without
+    a gap; and each wake of one is an arrow from the other."""
+    capture, expected = recording
     report = json.loads(run("report", capture, "-f", "json").stdout)
     assert report["losses"]["slice_drops"] == 0
     states, wakes = states_of(decoded(exported(capture, "perfetto", tmp_path / "r"), "Trace", "perfetto.proto"))
@@ -71,6 +83,38 @@ def test_two_threads_that_wake_each_other(program, tmp_path):
         assert {s.woken_by for s in woken} == {f'"handoff (tid {expected[other, "tid"]})"'}
         assert {s.flow for s in woken} <= wakes[expected[other, "tid"]]
         assert {s.name.split(" at ")[0] for s in of_thread if s.name.startswith("futex")} == {"futex: lock"}
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
+def test_the_figure(recording, tmp_path):
+    """The HTML report has the last slices: a thread's do not overlap, each wake is of the other thread,
+    calls are below, and the script draws them and says what is under the pointer."""
+    capture, expected = recording
+    page = tmp_path / "r.html"
+    assert run("report", capture, "-o", page).returncode == 0
+    figure = re.search(r'<figure class=timeline>.*?<script type="application/json">(.*?)</script>', page.read_text(),
+                       re.DOTALL)
+    data = json.loads(figure[1])
+    assert {t["name"] for t in data["threads"]} == {f"handoff, tid {expected[n, 'tid']}" for n in ("ping", "pong")}
+    for thread in data["threads"]:
+        boxes = sorted(thread["slices"])
+        assert len(boxes) > 1000
+        assert all(a[1] <= b[0] for a, b in zip(boxes, boxes[1:]))
+        assert {data["names"][call[3]] for call in thread["calls"]} <= {"hand_over"}
+    assert sum(len(thread["calls"]) for thread in data["threads"]) > 1000
+    assert data["wakes"] and all(by != of for _, by, of in data["wakes"])
+    browser = Browser()
+    try:
+        browser.open(page)
+        told = browser.eval("""(() => {
+            const canvas = document.querySelector(".timeline canvas"), box = canvas.getBoundingClientRect();
+            canvas.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + 700, clientY: box.top + 7}));
+            return document.querySelector(".timeline .status").textContent;
+        })()""")
+        assert re.match(r"handoff, tid \d+: (runs: CPU \d|waits: futex|is ready, no CPU is free: runnable)", told), told
+        assert browser.complaints == []
+    finally:
+        browser.close()
 
 
 @pytest.mark.parametrize("when", ["25:00", "14:30:61:00", "/0", "/x", "/2d", ""])

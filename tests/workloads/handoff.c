@@ -46,6 +46,14 @@ static void count_since(struct counts *sum, struct counts before)
 	sum->tid = now.tid;
 }
 
+/* Wakes the other thread, and waits for it. */
+TRACED void hand_over(sem_t *theirs, sem_t *own)
+{
+	sem_post(theirs);
+	sem_wait(own);
+	KEEP(own);
+}
+
 static void *pong(void *unused)
 {
 	(void)unused;
@@ -54,10 +62,8 @@ static void *pong(void *unused)
 
 		sem_wait(&to_pong);
 		before = counts_now();
-		for (int i = 1; i < HANDOFFS; i++) {
-			sem_post(&to_ping);
-			sem_wait(&to_pong);
-		}
+		for (int i = 1; i < HANDOFFS; i++)
+			hand_over(&to_ping, &to_pong);
 		count_since(&of_pong, before);
 		sem_post(&to_ping);
 	}
@@ -68,10 +74,8 @@ static void scenario(void)
 {
 	struct counts before = counts_now();
 
-	for (int i = 0; i < HANDOFFS; i++) {
-		sem_post(&to_pong);
-		sem_wait(&to_ping);
-	}
+	for (int i = 0; i < HANDOFFS; i++)
+		hand_over(&to_pong, &to_ping);
 	count_since(&of_ping, before);
 }
 

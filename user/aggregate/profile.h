@@ -582,8 +582,8 @@ struct profile_time_slice {
 	uint64_t step_from_ns, step_to_ns;
 };
 
-#define PROFILE_SLICES_MAX	8192
-#define PROFILE_SLICE_SPANS_MAX 8192
+#define PROFILE_SLICES_MAX	4096
+#define PROFILE_SLICE_SPANS_MAX 4096
 
 struct profile {
 	const char *host_name, *kernel, *boot_id, *command, *tool_version;

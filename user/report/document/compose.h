@@ -95,6 +95,7 @@ compose_section compose_counters, compose_values;
 compose_section compose_memory, compose_memory_worst;
 /* memory_sum.c: what resident memory consists of */
 compose_section compose_memory_sum;
+compose_section compose_timeline;
 /* hotspots.c: the most important places of all domains */
 compose_section compose_worst_places;
 

@@ -40,6 +40,7 @@ enum chart_kind {
 	CHART_GPU,	  /* utilization and memory of its devices over time */
 	CHART_ROOFLINE,	  /* functions that compute, under what the host can do */
 	CHART_MEMORY_SUM, /* what resident memory consists of over time, one on top of the other */
+	CHART_TIMELINE,	  /* what threads did between context switches */
 };
 
 /* The data of a chart; borrowed. */

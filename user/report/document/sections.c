@@ -236,25 +236,11 @@ void compose_details_end(struct composer *c)
 }
 
 static compose_section *const sections[] = {
-	compose_process_title,
-	compose_facts,
-	compose_last_lines,
-	compose_steps,
-	compose_process_energy,
-	compose_account,
-	compose_functions,
-	compose_gpu,
-	compose_lines,
-	compose_waits,
-	compose_files,
-	compose_values,
-	compose_compute,
-	compose_counters,
-	compose_memory,
-	compose_memory_sum,
-	compose_stack_quality,
-	compose_threads,
-	NULL,
+	compose_process_title,	compose_facts,	  compose_last_lines, compose_steps,
+	compose_process_energy, compose_account,  compose_functions,  compose_gpu,
+	compose_lines,		compose_waits,	  compose_files,      compose_values,
+	compose_compute,	compose_counters, compose_memory,     compose_memory_sum,
+	compose_stack_quality,	compose_threads,  compose_timeline,   NULL,
 };
 
 static compose_section *const brief_sections[] = {

@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/plot.h"
+#include "report/html/chart_data.h"
 #include "report/json/output.h"
 
 #include <math.h>
@@ -50,36 +51,49 @@ void html_json(struct text *into, const char *json)
 	}
 }
 
-static void open_chart(struct text *into, const char *kind, const char *caption)
+void chart_open(struct text *into, const char *kind, const char *caption)
 {
 	text_printf(into, "<figure class=%s><figcaption>%s", kind, caption);
+}
+
+uint32_t chart_name(struct chart_names *names, const char *name)
+{
+	uint64_t key = fnv1a(name, strlen(name));
+	uint32_t index = map64_get(&names->places, key);
+
+	if (index != MAP64_NONE)
+		return index;
+	names->list = names->list ?: json_array();
+	index = (uint32_t)json_array_size(names->list);
+	if (!map64_put(&names->places, key, index))
+		json_array_append_new(names->list, json_of_name(name));
+	return index;
+}
+
+void chart_write_data(struct text *into, json_t *data)
+{
+	char *json = data ? json_dumps(data, JSON_COMPACT) : NULL;
+
+	into->failed |= !json;
+	text_add(into, "</figcaption><div class=graph></div><noscript><p class=note>Drawn by a "
+		       "script.</p></noscript><script type=\"application/json\">");
+	html_json(into, json ?: "");
+	text_add(into, "</script></figure>\n");
+	free(json);
+	json_decref(data);
 }
 
 #define KINDS_MAX 3
 
 /* A graph's data while it is filled. */
 struct flame {
-	const char *kinds[KINDS_MAX];	/* of a node's values */
-	json_t *names, *nodes, *python; /* python: indices of names; NULL: none */
-	struct map64 places;		/* hash of a name → its index */
-	size_t rest_count;		/* of the nodes, the first */
-	size_t part;			/* a kind that is a part of the first one; 0: none */
+	const char *kinds[KINDS_MAX]; /* of a node's values */
+	struct chart_names names;
+	json_t *nodes, *python; /* python: indices of names; NULL: none */
+	size_t rest_count;	/* of the nodes, the first */
+	size_t part;		/* a kind that is a part of the first one; 0: none */
 	uint64_t whole;
 };
-
-static uint32_t flame_name(struct flame *flame, const char *name)
-{
-	uint64_t key = fnv1a(name, strlen(name));
-	uint32_t index = map64_get(&flame->places, key);
-
-	if (index != MAP64_NONE)
-		return index;
-	flame->names = flame->names ?: json_array();
-	index = (uint32_t)json_array_size(flame->names);
-	if (!map64_put(&flame->places, key, index))
-		json_array_append_new(flame->names, json_of_name(name));
-	return index;
-}
 
 /* values: of each kind; NULL: 0. Returns the node's index. */
 static long flame_node(struct flame *flame, long parent, uint32_t name, const uint64_t *values)
@@ -97,28 +111,17 @@ static long flame_node(struct flame *flame, long parent, uint32_t name, const ui
 static void flame_end(struct text *into, struct flame *flame, const char *unit)
 {
 	json_t *kinds = json_array();
-	char *data = NULL;
-	json_t *graph;
 
 	for (int i = 0; i < KINDS_MAX && flame->kinds[i]; i++)
 		json_array_append_new(kinds, json_string(flame->kinds[i]));
-	graph = json_object_of({"unit", json_string(unit)}, {"values", kinds},
-			       {"names", flame->names ?: json_array()},
-			       {"nodes", flame->nodes ?: json_array()},
-			       {"rest", json_of_integer(flame->rest_count)},
-			       {"whole", json_of_integer(flame->whole)},
-			       {"part", json_of_count(flame->part)},
-			       {"python", flame->python ?: json_null()});
-	if (graph)
-		data = json_dumps(graph, JSON_COMPACT);
-	into->failed |= !data;
-	text_add(into, "</figcaption><div class=graph></div><noscript><p class=note>Drawn by a "
-		       "script.</p></noscript><script type=\"application/json\">");
-	html_json(into, data ?: "");
-	text_add(into, "</script></figure>\n");
-	free(data);
-	json_decref(graph);
-	map64_clear(&flame->places);
+	chart_write_data(into, json_object_of({"unit", json_string(unit)}, {"values", kinds},
+					      {"names", flame->names.list ?: json_array()},
+					      {"nodes", flame->nodes ?: json_array()},
+					      {"rest", json_of_integer(flame->rest_count)},
+					      {"whole", json_of_integer(flame->whole)},
+					      {"part", json_of_count(flame->part)},
+					      {"python", flame->python ?: json_null()}));
+	map64_clear(&flame->names.places);
 }
 
 /* Calling contexts with their time, callees included. */
@@ -157,7 +160,7 @@ static void add_rest(struct flame *flame, const char *name, uint64_t ns)
 {
 	if (!ns)
 		return;
-	flame_node(flame, -1, flame_name(flame, name), &ns);
+	flame_node(flame, -1, chart_name(&flame->names, name), &ns);
 	flame->rest_count++;
 }
 
@@ -190,13 +193,13 @@ static void chart_calls(struct text *into, const struct profile *profile, const 
 		    (double)nodes[i].all_ns < all_ns * NODE_SHARE ||
 		    (nodes[i].parent >= 0 && parent < 0))
 			continue;
-		nodes[i].node =
-			flame_node(&flame, parent,
-				   flame_name(&flame, function ? function_label(function) : ""),
-				   &context->self_ns);
+		nodes[i].node = flame_node(&flame, parent,
+					   chart_name(&flame.names,
+						      function ? function_label(function) : ""),
+					   &context->self_ns);
 	}
 	/* Explains the sum and 100 %, which are those of the table of functions. */
-	open_chart(into, "flame",
+	chart_open(into, "flame",
 		   "Time by calling context: callers above, callees below. Threads add up");
 	if (p->untraced.tid)
 		text_printf(into,
@@ -229,13 +232,13 @@ static void add_stack(struct flame *flame, long parent, const struct profile_fra
 		      size_t count, const uint64_t *values, bool marks_python)
 {
 	for (size_t i = count; i-- > 0;) {
-		size_t before = json_array_size(flame->names);
+		size_t before = json_array_size(flame->names.list);
 		struct text name = {0};
 		uint32_t index;
 
 		/* frames of one name are one, whatever their addresses */
 		location_frame(&name, frames[i], LOCATION_BRIEF);
-		index = flame_name(flame, text_peek(&name));
+		index = chart_name(&flame->names, text_peek(&name));
 		text_clear(&name);
 		if (marks_python && index == before &&
 		    frames[i]->language == PERFX_LANGUAGE_PYTHON) {
@@ -245,7 +248,7 @@ static void add_stack(struct flame *flame, long parent, const struct profile_fra
 		parent = flame_node(flame, parent, index, i ? NULL : values);
 	}
 	if (parent < 0)
-		flame_node(flame, -1, flame_name(flame, "(no stack)"), values);
+		flame_node(flame, -1, chart_name(&flame->names, "(no stack)"), values);
 }
 
 static void chart_places(struct text *into, const struct profile *profile,
@@ -269,12 +272,12 @@ static void chart_places(struct text *into, const struct profile *profile,
 		 * have */
 		if (function && function_label(function)[0] &&
 		    !has_frame(h, function_label(function)))
-			parent =
-				flame_node(&flame, -1, flame_name(&flame, function_label(function)),
-					   h->frames_count ? NULL : values);
+			parent = flame_node(&flame, -1,
+					    chart_name(&flame.names, function_label(function)),
+					    h->frames_count ? NULL : values);
 		add_stack(&flame, parent, h->frames, h->frames_count, values, false);
 	}
-	open_chart(into, "\"flame memory\"", "Allocations (");
+	chart_open(into, "\"flame memory\"", "Allocations (");
 	text_printf(into,
 		    "%s) by call stack: operators and callers above, the allocating function at "
 		    "the bottom.",
@@ -307,7 +310,7 @@ static void chart_samples(struct text *into, const struct profile *profile,
 		add_stack(&flame, -1, stack ? stack->frames : NULL, stack ? stack->frames_count : 0,
 			  values, true);
 	}
-	open_chart(into, "flame", "Sampled time by call stack: callers above. Threads add up");
+	chart_open(into, "flame", "Sampled time by call stack: callers above. Threads add up");
 	if (sampling->on_cpu_interval_ns)
 		text_printf(into, "; one sample every %s on the CPU",
 			    as_ns(sampling->on_cpu_interval_ns));
@@ -342,7 +345,7 @@ static void add_series(struct text *into, struct text *title, struct point *poin
 		most_ns = points[i].time_ns > p->from_ns ? points[i].time_ns - p->from_ns : 0;
 	}
 	if (most && wall_ns) {
-		open_chart(into, "series", text_peek(title));
+		chart_open(into, "series", text_peek(title));
 		text_add(into, ": at most ");
 		add_value(into, most);
 		text_printf(into, ", at %s</figcaption><div class=plot>", as_ns(most_ns));
@@ -441,7 +444,7 @@ static void chart_memory_sum(struct text *into, const struct profile *profile,
 
 	if (!wall_ns || most <= 0)
 		return;
-	open_chart(into, "\"series stacked\"", "What resident memory consists of: ");
+	chart_open(into, "\"series stacked\"", "What resident memory consists of: ");
 	for (int part = 0; part < PERFX_MEMORY_PARTS; part++)
 		if (sums->peak.resident[part] || sums->last.resident[part])
 			text_printf(into,
@@ -804,6 +807,7 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 		[CHART_GPU] = chart_gpus,
 		[CHART_ROOFLINE] = chart_roofline,
 		[CHART_MEMORY_SUM] = chart_memory_sum,
+		[CHART_TIMELINE] = chart_timeline,
 	};
 
 	charts[chart->kind](into, profile, chart);

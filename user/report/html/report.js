@@ -433,6 +433,203 @@ class Flame {
 	}
 }
 
+/* --- timeline ------------------------------------------------------------------------------- */
+
+const LANE = 14, GAP = 8, LABEL = 190, DEPTHS = 6, WAKES = 400;
+const STATES = ["runs", "waits", "is ready, no CPU is free"];
+
+/* Boxes are drawn on a canvas, because there are thousands; what is under the pointer is told below
+ * it. */
+class Timeline {
+	constructor(box) {
+		this.data = JSON.parse(box.querySelector("script").textContent);
+		this.graph = box.querySelector(".graph");
+		this.canvas = element("canvas", {tabindex: 0, role: "img",
+			"aria-label": "Timeline: arrow keys move, plus and minus zoom, 0 shows all"});
+		this.status = element("div", {class: "status", role: "status"});
+		this.from = 0;
+		this.to = this.data.ns;
+		this.place();
+		this.addTools();
+		this.graph.replaceChildren(this.canvas);
+		this.graph.after(this.status);
+		this.canvas.addEventListener("pointerdown", event => this.grab(event));
+		this.canvas.addEventListener("pointermove", event => this.move(event));
+		this.canvas.addEventListener("pointerup", () => { this.grabbed = null; });
+		this.canvas.addEventListener("keydown", event => this.key(event));
+		new ResizeObserver(() => this.draw()).observe(this.graph);
+	}
+
+	/* Each thread has a lane of its states, and below it one for each depth of its calls. */
+	place() {
+		let y = 0;
+
+		for (const thread of this.data.threads) {
+			thread.y = y;
+			thread.depths = Math.min(DEPTHS, 1 + Math.max(-1, ...thread.calls.map(call => call[2])));
+			y += LANE * (1 + thread.depths) + GAP;
+		}
+		this.height = y;
+	}
+
+	addTools() {
+		const tools = element("div", {class: "tools"});
+		const add = (name, change) => {
+			const button = element("button", {type: "button"}, name);
+
+			button.addEventListener("click", change);
+			tools.append(button);
+		};
+
+		add("Zoom in", () => this.zoom(0.5));
+		add("Zoom out", () => this.zoom(2));
+		add("All", () => this.show(0, this.data.ns));
+		for (const [i, name] of ["on a CPU", "waiting", "ready, no CPU is free"].entries()) {
+			const key = element("span", {class: "key"});
+
+			key.append(element("span", {class: `dot s${i}`}), name);
+			tools.append(key);
+		}
+		this.graph.before(tools);
+	}
+
+	show(from, to) {
+		const width = Math.min(Math.max(to - from, 1000), this.data.ns);
+
+		this.from = Math.min(Math.max(from, 0), this.data.ns - width);
+		this.to = this.from + width;
+		this.draw();
+	}
+
+	zoom(factor, at = (this.from + this.to) / 2) {
+		this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
+	}
+
+	x(ns) {
+		return LABEL + (ns - this.from) / (this.to - this.from) * (this.width - LABEL);
+	}
+
+	time(x) {
+		return this.from + (x - LABEL) / (this.width - LABEL) * (this.to - this.from);
+	}
+
+	draw() {
+		const scale = window.devicePixelRatio || 1, style = getComputedStyle(this.graph);
+		const color = name => style.getPropertyValue(name);
+
+		this.width = Math.max(this.graph.clientWidth, 400);
+		this.canvas.width = this.width * scale;
+		this.canvas.height = this.height * scale;
+		this.canvas.style.width = `${this.width}px`;
+		this.canvas.style.height = `${this.height}px`;
+		this.pen = this.canvas.getContext("2d");
+		this.pen.scale(scale, scale);
+		this.pen.font = "11px system-ui, sans-serif";
+		this.pen.textBaseline = "middle";
+		const states = ["--forward", "--untraced", "--data"].map(color);
+		const calls = [0, 1, 2, 3, 4].map(i => color(`--hot${i}`));
+
+		for (const thread of this.data.threads) {
+			this.pen.fillStyle = color("--ink");
+			this.pen.fillText(thread.name, 0, thread.y + LANE / 2, LABEL - 10);
+			for (const slice of thread.slices)
+				this.box(slice, thread.y, states[slice[2]]);
+			for (const call of thread.calls)
+				if (call[2] < DEPTHS)
+					this.box(call, thread.y + LANE * (1 + call[2]),
+						calls[hue(this.data.names[call[3]])], color("--box"));
+		}
+		this.drawWakes(color("--ink"));
+	}
+
+	box([from, to, , name], y, fill, ink) {
+		if (to < this.from || from > this.to)
+			return;
+		const left = Math.max(this.x(from), LABEL), right = Math.min(this.x(to), this.width);
+
+		this.pen.fillStyle = fill;
+		this.pen.fillRect(left, y, Math.max(right - left - 0.5, 0.5), LANE - 1);
+		if (!ink || right - left < 5 * LETTER)
+			return;
+		this.pen.fillStyle = ink;
+		this.pen.fillText(this.data.names[name].slice(0, (right - left) / LETTER), left + 2, y + LANE / 2);
+	}
+
+	/* When they are few enough to be followed. */
+	drawWakes(ink) {
+		const seen = this.data.wakes.filter(([at]) => at >= this.from && at <= this.to);
+
+		if (seen.length > WAKES)
+			return;
+		this.pen.strokeStyle = this.pen.fillStyle = ink;
+		for (const [at, by, of] of seen) {
+			const x = this.x(at), from = this.data.threads[by].y + LANE / 2;
+			const to = this.data.threads[of].y + LANE / 2, way = Math.sign(to - from);
+
+			this.pen.beginPath();
+			this.pen.moveTo(x, from);
+			this.pen.lineTo(x, to);
+			this.pen.stroke();
+			this.pen.beginPath();
+			this.pen.moveTo(x, to);
+			this.pen.lineTo(x - 3, to - 6 * way);
+			this.pen.lineTo(x + 3, to - 6 * way);
+			this.pen.fill();
+		}
+	}
+
+	grab(event) {
+		this.grabbed = {x: event.offsetX, from: this.from};
+		this.canvas.setPointerCapture(event.pointerId);
+	}
+
+	move(event) {
+		if (this.grabbed) {
+			const ns = (event.offsetX - this.grabbed.x) / (this.width - LABEL) * (this.to - this.from);
+
+			this.show(this.grabbed.from - ns, this.grabbed.from - ns + this.to - this.from);
+			return;
+		}
+		this.tell(event.offsetX, event.offsetY);
+	}
+
+	tell(x, y) {
+		const at = this.time(x);
+		const thread = this.data.threads.findLast(t => t.y <= y);
+		const lane = thread ? Math.floor((y - thread.y) / LANE) : 0;
+		const under = ([from, to]) => from <= at && at < to;
+		const box = lane ? thread?.calls.find(call => call[2] === lane - 1 && under(call))
+			: thread?.slices.find(under);
+
+		if (!box || x < LABEL) {
+			this.status.textContent = "";
+			return;
+		}
+		const [from, to, kind, name] = box, did = lane ? "" : `${STATES[kind]}: `;
+
+		this.status.textContent = `${thread.name}: ${did}${this.data.names[name]}, ` +
+			`${spell(to - from, "ns")} from ${spell(from, "ns")} on`;
+	}
+
+	key(event) {
+		const step = (this.to - this.from) / 4;
+
+		if (event.key === "ArrowLeft")
+			this.show(this.from - step, this.to - step);
+		else if (event.key === "ArrowRight")
+			this.show(this.from + step, this.to + step);
+		else if (event.key === "+")
+			this.zoom(0.5);
+		else if (event.key === "-")
+			this.zoom(2);
+		else if (event.key === "0")
+			this.show(0, this.data.ns);
+		else
+			return;
+		event.preventDefault();
+	}
+}
+
 /* --- the page ------------------------------------------------------------------------------- */
 
 function addSave() {
@@ -461,5 +658,6 @@ addEventListener("beforeprint", () => {
 
 document.querySelectorAll(".table").forEach(box => new Table(box));
 document.querySelectorAll(".flame").forEach(box => new Flame(box));
+document.querySelectorAll(".timeline").forEach(box => new Timeline(box));
 if (document.getElementById("report"))
 	addSave();
