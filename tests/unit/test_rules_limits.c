@@ -173,10 +173,9 @@ Test(rules_limits, open_files_and_mappings)
 		points[i].mappings_limit = 65530;
 		points[i].mappings_count = 1000 + 1000 * i;
 	}
-	expect_of_points(
-		"ResourceLimit", points, 6, FINDING_HIGH,
-		"6,000 of 65,530 (9.2 %) mappings (vm.max_map_count); they grow by 500/s: "
-		"none is left in 1.98 min");
+	expect_of_points("ResourceLimit", points, 6, FINDING_HIGH,
+			 "6,000 of 65,530 (9.2 %) mappings (vm.max_map_count); they grow by 500/s: "
+			 "none is left in 1.98 min");
 	points[5].mappings_count = points[4].mappings_count; /* they level off */
 	expect_of_points("ResourceLimit", points, 6, 0, NULL);
 	points[5].mappings_limit = 65530;
