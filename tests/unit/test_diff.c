@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MS   1000000ULL
@@ -355,6 +356,80 @@ Test(diff, processes)
 	cr_expect_null(diff->processes[2].b);
 	cr_expect_eq(diff->processes[2].a->pid, 12);
 	diff__free(diff);
+}
+
+/* The comparison of many equal processes as Markdown: its size; malloc'd. */
+static char *comment_of(struct scene *a, struct scene *b, size_t processes, size_t *size)
+{
+	struct scene *scenes[] = {a, b};
+	struct profile_process *all[2];
+	struct diff_options options = {.name_a = "a", .name_b = "b", .fails = true};
+	struct diff *diff;
+	char *text;
+	FILE *out = open_memstream(&text, size);
+
+	for (size_t i = 0; i < 2; i++) {
+		all[i] = calloc(processes, sizeof(*all[i]));
+		for (size_t j = 0; j < processes; j++)
+			all[i][j] = scenes[i]->processes[0];
+		scenes[i]->profile.processes = all[i];
+		scenes[i]->profile.processes_count = processes;
+		scenes[i]->profile.host_name = "node";
+	}
+	diff = compare(a, b, 0.05);
+	cr_assert_eq(diff_writer_named("md")->write(out, diff, &options), 0);
+	fclose(out);
+	diff__free(diff);
+	free(all[0]);
+	free(all[1]);
+	return text;
+}
+
+static size_t count_in(const char *text, const char *part)
+{
+	size_t count = 0;
+
+	for (; (text = strstr(text, part)); text += strlen(part))
+		count++;
+	return count;
+}
+
+/* Calls of 30 functions, half of which take twice the time; each of a name's characters has two
+ * bytes. */
+Test(diff, comment_fits)
+{
+	static const struct {
+		size_t processes, shown, folds; /* "How changes are judged" is one */
+		bool shortened;
+	} cases[] = {{1, 1, 2, false}, {10, 10, 11, true}, {25, 25, 1, true}, {200, 5, 1, true}};
+	static char names[MOST][201];
+	struct scene a, b;
+
+	scene_set(&a);
+	scene_set(&b);
+	for (size_t i = 0; i < 30; i++) {
+		for (size_t j = 0; j < 200; j += 2)
+			memcpy(names[i] + j, "é", 2);
+		memcpy(names[i], (char[]){'A' + (char)i, '|'}, 2);
+		add_function(&a, names[i], "m", 1000, 10 * MS, 1e5);
+		add_function(&b, names[i], "m", 1000, i % 2 ? 20 * MS : 10 * MS, 1e5);
+	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t count = cases[i].processes, size, folds;
+		char *text = comment_of(&a, &b, count, &size), rest[32];
+
+		folds = count_in(text, "<details>");
+		snprintf(rest, sizeof(rest), "%zu more processes", count - cases[i].shown);
+		cr_expect_leq(size, 65000, "%zu: %zu", count, size);
+		cr_expect_eq(count_in(text, "#### "), cases[i].shown, "%zu: %zu", count,
+			     count_in(text, "#### "));
+		cr_expect_eq(folds, cases[i].folds, "%zu: %zu", count, folds);
+		cr_expect_eq(count_in(text, "</details>"), folds);
+		cr_expect_eq(count_in(text, "Shortened to fit"), cases[i].shortened, "%zu", count);
+		cr_expect_eq(count_in(text, rest), count > cases[i].shown);
+		cr_expect_gt(count_in(text, "| regression |"), 0);
+		free(text);
+	}
 }
 
 /* Twice the work a call in 1.5 times the time: the rate went up by a third. */

@@ -36,6 +36,16 @@
 #define NOISY_CHANGE 0.05
 #define NAME_WIDTH   80
 
+/* GitHub refuses comments of more than 65,536 characters; a workflow may add a few. */
+#define COMMENT_BYTES 65000
+
+/* How much of a comparison a comment shows. */
+struct shape {
+	size_t rows, processes;
+	bool details; /* folded tables */
+	bool shortened;
+};
+
 static void add_finding(struct text *into, const struct finding *finding)
 {
 	struct text subject = {0}, evidence = {0};
@@ -369,6 +379,50 @@ static void compose_steps(struct comparer *c, const struct diff_steps *steps)
 
 #define TOO_FEW_CALLS "too few calls"
 
+#define SIGNIFICANT_SHOWN 10u
+
+static bool is_significant(enum diff_verdict verdict)
+{
+	return verdict == DIFF_BETTER || verdict == DIFF_WORSE;
+}
+
+static void compose_significant_row(struct comparer *c, struct diff_pair avg_ns,
+				    enum diff_verdict verdict, bool regressed, const char *name)
+{
+	document_row(c->document, diff_cell_change(c, avg_ns),
+		     DIFF_PAIR_CELLS(c, avg_ns, diff_add_time),
+		     diff_cell_verdict(c, diff_time_word(verdict), verdict, regressed, ""),
+		     diff_name(c, name));
+}
+
+/* Functions and kernels whose calls take significantly more or less time; they are the first ones
+ * of their lists. */
+static void compose_significant(struct comparer *c, const struct diff_process *p)
+{
+	const struct diff_function *f = p->functions;
+	const struct diff_gpu_work *work = p->gpu.works;
+	size_t functions = 0, works = 0;
+	size_t most = c->functions < SIGNIFICANT_SHOWN ? c->functions : SIGNIFICANT_SHOWN;
+
+	while (functions < p->functions_count && is_significant(f[functions].time))
+		functions++;
+	while (works < p->gpu.works_count && is_significant(work[works].time))
+		works++;
+	if (!functions && !works)
+		return;
+	document_headings(c->document, 0, NUMBERS("Change"), NUMBERS("A"), NUMBERS("B"),
+			  WORDS("Per call"), REST("Function"));
+	for (size_t i = 0; i < functions && i < most; i++)
+		compose_significant_row(c, f[i].avg_ns, f[i].time, f[i].regressed,
+					function_label(f[i].function));
+	for (size_t i = 0; i < works && i < most; i++)
+		compose_significant_row(c, work[i].avg_ns, work[i].time, work[i].regressed,
+					work[i].name);
+	if (functions > most || works > most)
+		document_printf(c->document, BLOCK_PARAGRAPH, "%zu functions changed, %zu kernels",
+				functions, works);
+}
+
 #define NAME_COLUMNS REST("Function"), WORDS("Module", .rank = 6)
 
 #define NAME_CELLS(c, f)                               \
@@ -523,6 +577,12 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 	diff_add_fact(&facts, "computed", p->flops_per_s, diff_add_flops);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 	compose_changes(c, p);
+	if (c->comment)
+		compose_significant(c, p);
+	if (c->comment && !c->shape->details)
+		return;
+	if (c->comment)
+		document_say(c->document, BLOCK_FOLD, "All that was compared");
 	compose_steps(c, &p->steps);
 	if (p->functions_count && p->functions[0].in == (DIFF_IN_A | DIFF_IN_B))
 		compose_times(c, p);
@@ -532,11 +592,25 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 	compose_places(c, p);
 	compose_alone(c, p, DIFF_IN_A);
 	compose_alone(c, p, DIFF_IN_B);
+	if (c->comment)
+		document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+static void compose_gate(struct comparer *c)
+{
+	document_printf(
+		c->document, BLOCK_NOTE,
+		"Regressions: %zu. A regression is a function whose calls take significantly "
+		"longer, by more than %.4g %%, and which has at least %.0f %% of wall time in A or "
+		"B; a kernel likewise; steps that take longer by as much; or memory whose exact "
+		"peak grew by more than that and by at least 1 MiB.",
+		c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
 }
 
 static void compose_note(struct comparer *c)
 {
-	document_say(c->document, BLOCK_HEADING, "How changes are judged");
+	document_say(c->document, c->comment ? BLOCK_FOLD : BLOCK_HEADING,
+		     "How changes are judged");
 	document_printf(
 		c->document, BLOCK_NOTE,
 		"Avg: per call. Time: share of wall time, nested calls included; Self: without "
@@ -547,15 +621,10 @@ static void compose_note(struct comparer *c)
 		"recordings of the same program vary more: record it twice to see how much.",
 		WELCH_COUNT_MIN, DIFF_ALPHA, c->diff->tested_count, DIFF_SHARE_MIN * 100,
 		DIFF_MEMORY_SHARE_MIN * 100);
-	if (!c->options->fails)
-		return;
-	document_printf(
-		c->document, BLOCK_NOTE,
-		"Regressions: %zu. A regression is a function whose calls take significantly "
-		"longer, by more than %.4g %%, and which has at least %.0f %% of wall time in A or "
-		"B; a kernel likewise; steps that take longer by as much; or memory whose exact "
-		"peak grew by more than that and by at least 1 MiB.",
-		c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
+	if (c->options->fails)
+		compose_gate(c);
+	if (c->comment)
+		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
 static int compose(struct comparer *c)
@@ -563,6 +632,10 @@ static int compose(struct comparer *c)
 	const struct profile *a = c->diff->a, *b = c->diff->b;
 	struct text verdict = {0}, captures = {0};
 	struct document *d = c->document;
+	size_t processes = c->diff->processes_count;
+
+	if (c->comment && processes > c->shape->processes)
+		processes = c->shape->processes;
 
 	diff_say_verdict(&verdict, c->diff);
 	document_add(d, c->verdict, &verdict);
@@ -583,9 +656,18 @@ static int compose(struct comparer *c)
 		document_say(
 			d, BLOCK_WARNING,
 			"The cost of probes is subtracted in one recording only (--compensate).");
-	for (size_t i = 0; i < c->diff->processes_count; i++)
+	if (c->comment && c->options->fails)
+		document_printf(d, BLOCK_PARAGRAPH, "Regressions of more than %.4g %%: %zu",
+				c->diff->threshold * 100, c->diff->regressions_count);
+	for (size_t i = 0; i < processes; i++)
 		compose_process(c, &c->diff->processes[i]);
+	if (processes < c->diff->processes_count)
+		document_printf(d, BLOCK_PARAGRAPH, "%zu more processes",
+				c->diff->processes_count - processes);
 	compose_note(c);
+	if (c->comment && c->shape->shortened)
+		document_say(d, BLOCK_NOTE,
+			     "Shortened to fit into a comment: -f text shows more, -f json all.");
 	return d->failed ? -ENOMEM : 0;
 }
 
@@ -622,18 +704,54 @@ static int write_text(FILE *out, const struct diff *diff, const struct diff_opti
 	return err;
 }
 
-static int write_md(FILE *out, const struct diff *diff, const struct diff_options *options)
+/* 0 or -errno. */
+static int make_comment(const struct diff *diff, const struct diff_options *options,
+			const struct shape *shape, char **text, size_t *size)
 {
 	struct document document = {0};
 	struct comparer c = comparer_of(&document, diff, options);
-	int err;
+	FILE *out = open_memstream(text, size);
+	int err = -ENOMEM;
 
-	c.places = options->top ?: 10;
+	c.comment = true;
+	c.shape = shape;
+	c.functions = options->top && options->top < shape->rows ? options->top : shape->rows;
+	c.places = c.functions < 10 ? c.functions : 10;
 	c.name_columns = 80;
-	err = compose(&c);
+	if (out)
+		err = compose(&c);
 	if (!err)
 		err = document_write_md(out, &document);
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
 	document_clear(&document);
+	return err;
+}
+
+static int write_md(FILE *out, const struct diff *diff, const struct diff_options *options)
+{
+	static const struct shape shapes[] = {
+		{20, SIZE_MAX, true, false},
+		{8, SIZE_MAX, true, true},
+		{8, 40, false, true},
+		{3, 5, false, true},
+	};
+	const size_t count = sizeof(shapes) / sizeof(shapes[0]);
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		char *text = NULL;
+		size_t size = 0;
+
+		err = make_comment(diff, options, &shapes[i], &text, &size);
+		if (!err && (size <= COMMENT_BYTES || i == count - 1)) {
+			if (fwrite(text, 1, size, out) != size)
+				err = -EIO;
+			free(text);
+			break;
+		}
+		free(text);
+	}
 	return err;
 }
 

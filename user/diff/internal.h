@@ -37,7 +37,9 @@ struct comparer {
 	const struct diff_options *options;
 	size_t functions, places; /* rows */
 	unsigned name_columns;
-	enum block_kind verdict; /* a paragraph, where another verdict stands above it */
+	bool comment;		   /* significant changes are open, everything else is folded */
+	const struct shape *shape; /* of a comment */
+	enum block_kind verdict;   /* a paragraph, where another verdict stands above it */
 };
 
 /* Adds a value as text; callers show "-" for an unknown one. */
