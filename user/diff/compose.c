@@ -411,7 +411,7 @@ static void compose_significant(struct comparer *c, const struct diff_process *p
 	if (!functions && !works)
 		return;
 	document_headings(c->document, 0, NUMBERS("Change"), NUMBERS("A"), NUMBERS("B"),
-			  WORDS("Per call"), REST("Function"));
+			  WORDS("Per call"), REST("What"));
 	for (size_t i = 0; i < functions && i < most; i++)
 		compose_significant_row(c, f[i].avg_ns, f[i].time, f[i].regressed,
 					function_label(f[i].function));
