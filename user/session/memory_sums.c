@@ -613,9 +613,10 @@ static void sample(struct recording *recording, enum usage_sample what)
 	if (!sums || what == USAGE_OF_GPUS)
 		return;
 	drop_ended(recording);
+	/* those that the time of the beginning did not suffice for come first at the end */
 	for (size_t i = 0; what == USAGE_WHOLE && i < count; i++)
 		if (clock_monotonic_ns() < now_ns + ENDS_NS)
-			measure(recording, pids[i]);
+			measure(recording, pids[sums->next++ % count]);
 	if (what == USAGE_TICK && count && now_ns >= sums->next_ns)
 		measure(recording, pids[sums->next++ % count]);
 }
