@@ -88,6 +88,7 @@ def test_each_part(program):
     assert near(job["bytes"], parent["resident_bytes"] + expected["child", "copied"], 2)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 def test_heaps_of_other_allocators(program, allocator):
     """The allocator's own statistics, to the byte; mimalloc's headers of segments are no blocks."""

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,6 +188,26 @@ Test(pages, resident_shared_and_huge)
 	}
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
+	pages__close(pages);
+}
+
+/* Ranges may end within a huge page. */
+Test(pages, huge_pages_in_pieces)
+{
+	const size_t size = 8 << 20;
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t start = (uint64_t)(uintptr_t)memory;
+	struct page_sums whole = {0}, pieces = {0};
+	struct pages *pages = pages__open(getpid());
+
+	madvise(memory, size, MADV_HUGEPAGE);
+	memset(memory, 1, size);
+	cr_assert_eq(pages__add(pages, start, start + size, &whole), 0);
+	if (!whole.huge_bytes)
+		cr_skip_test("no huge pages here, or not told of them");
+	cr_assert_eq(pages__add(pages, start, start + (3 << 20) + 4096, &pieces), 0);
+	cr_assert_eq(pages__add(pages, start + (3 << 20) + 4096, start + size, &pieces), 0);
+	cr_expect_eq(pieces.huge_bytes, whole.huge_bytes);
 	pages__close(pages);
 }
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 
 #include "known.h"
 
@@ -115,6 +116,8 @@ int main(void)
 {
 	pthread_t thread;
 
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0,
+	      0); /* else parts that were given back are split lazily */
 	for (uintptr_t i = 1; i < THREADS; i++)
 		pthread_create(&thread, NULL, run_thread, (void *)i);
 	use_heap(blocks[0], 7);

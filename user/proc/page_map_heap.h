@@ -8,7 +8,7 @@
  * pages by whose numbers they were reached.
  *
  *	jemalloc 5.2, 5.3	rtree.h, extent_structs.h and edata.h, emap.c; 4 KiB pages
- *	gperftools 2.7 to 2.15	pagemap.h, span.h; 8 KiB pages, with 48 bits of address
+ *	gperftools 2.10, 2.16	pagemap.h, span.h; 8 KiB pages, with 48 bits of address
  *
  * Others have another layout (jemalloc before 5.2, Google's own tcmalloc): -ENOENT.
  */

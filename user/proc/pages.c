@@ -23,7 +23,6 @@
 #define CHUNK	     8192 /* pages read at a time */
 #define HUGE_BYTES   (2ULL << 20)
 #define HUGE_PAGES   (HUGE_BYTES / 4096)
-#define HUGE_PIECE   16	 /* pages: smaller parts of huge pages are not looked up */
 #define LOOKUPS_MAX  256 /* of a chunk */
 #define LOOKUP_PAGES 512
 
@@ -205,7 +204,7 @@ static bool is_huge(struct pages *pages, const uint64_t *entries, uint64_t addre
 {
 	uint64_t first = entries[0] & PAGE_NUMBER, flags;
 
-	if (pages->flags_fd < 0 || count < HUGE_PIECE || !first || !(entries[0] & PAGE_PRESENT) ||
+	if (pages->flags_fd < 0 || !first || !(entries[0] & PAGE_PRESENT) ||
 	    entries[0] & PAGE_OF_FILE ||
 	    first % HUGE_PAGES != address / pages->page_bytes % HUGE_PAGES)
 		return false;
