@@ -16,7 +16,7 @@ from captures import SECOND
 from conftest import PERFX, WORKLOADS, Program, ended, run, run_unprivileged, until_attached
 
 FUNCTIONS = ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]
-FORMATS = ["perfetto", "chrome", "pprof", "folded", "speedscope", "openmetrics", "sqlite"]
+FORMATS = ["perfetto", "chrome", "pprof", "folded", "speedscope", "openmetrics", "otlp", "sqlite"]
 PROTOS = Path(__file__).resolve().parents[2] / "user" / "export"
 needs_protoc = pytest.mark.skipif(not shutil.which("protoc"), reason="no protoc here")
 

@@ -633,7 +633,7 @@ Test(options, completion, .init = cr_redirect_stdout)
 	written(text, sizeof(text));
 	cr_expect(strstr(text, "\nrecord\t") && strstr(text, "\n--memory\tallocations\n"));
 	cr_expect_not_null(strstr(text, "\n\noff\ntensor\nall\nsampled\n\nperfetto\n"));
-	cr_expect_not_null(strstr(text, "\nopenmetrics\nsqlite\n\n:file\n\n--output\t"));
+	cr_expect_not_null(strstr(text, "\nopenmetrics\notlp\nsqlite\n\n:file\n\n--output\t"));
 	cr_expect_not_null(strstr(text, "\n\n:program 2\n\n:process\n\n:file\n\n"));
 	cr_expect_null(strstr(text, "--as-root"));
 	cr_expect_null(strstr(text, "--ring\t"));

@@ -150,3 +150,31 @@ const struct profile_memory *export_memory(const struct profile_process *process
 				return &process->memory[j];
 	return NULL;
 }
+
+void export_labels(const struct profile *profile, const struct profile_process *process,
+		   enum export_label_names names,
+		   void (*add)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const char *const *place = process->place.of;
+	char pid[16], rank[16];
+	const struct {
+		const char *names[2];
+		const char *value;
+	} labels[] = {
+		{{"service_name", "service.name"}, process->comm},
+		{{"host", "host.name"}, profile_host_name(profile, process)},
+		{{"pid", "process.pid"}, pid},
+		{{"rank", "perfx.rank"}, process->rank.world_size ? rank : NULL},
+		{{"job", "perfx.job"}, place[PERFX_PLACE_JOB] ?: process->rank.job},
+		{{"pod", "k8s.pod.name"}, place[PERFX_PLACE_POD]},
+		{{"namespace", "k8s.namespace.name"}, place[PERFX_PLACE_NAMESPACE]},
+		{{"container", "container.name"}, place[PERFX_PLACE_CONTAINER]},
+		{{"container_id", "container.id"}, place[PERFX_PLACE_CONTAINER_ID]},
+	};
+
+	snprintf(pid, sizeof(pid), "%u", process->pid);
+	snprintf(rank, sizeof(rank), "%u", process->rank.rank);
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
+		if (labels[i].value && *labels[i].value)
+			add(ctx, labels[i].names[names], labels[i].value);
+}

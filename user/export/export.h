@@ -72,6 +72,13 @@ static inline const struct export_format *export_format_named(const char *name)
 typedef int export_read(void *aggregate, const struct event *event);
 export_read *export_reader(const struct export_format *format);
 
+/* What tells processes of a fleet apart: host, pid, program, rank, job, pod, namespace, container,
+ * each if known, by the names of OpenTelemetry's resources or by plain ones. */
+enum export_label_names { EXPORT_LABELS_PLAIN, EXPORT_LABELS_OPENTELEMETRY };
+void export_labels(const struct profile *profile, const struct profile_process *process,
+		   enum export_label_names names,
+		   void (*add)(void *ctx, const char *name, const char *value), void *ctx);
+
 /* Leaves in `view`, a copy of the profile, the processes of one rank, which are in `kept`: room for
  * all of them. False: there is no such rank. */
 bool export_only_rank(struct profile *view, struct profile_process *kept, const char *rank);

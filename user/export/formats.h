@@ -21,6 +21,7 @@
 	X(speedscope, " .speedscope.json ", TYPE_JSON, false, EXPORT_STACKS)      \
 	X(openmetrics, " .prom .openmetrics ",                                    \
 	  "application/openmetrics-text; version=1.0.0; charset=utf-8", false, 0) \
+	X(otlp, " .otlp ", "application/x-protobuf", false, 0)                    \
 	X(sqlite, " .sqlite .sqlite3 .db ", "application/vnd.sqlite3", false,     \
 	  EXPORT_BIT(EXPORT_OF_SUMS))
 
