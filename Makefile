@@ -37,7 +37,7 @@ OPT    := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1 -g1,-O2 -g))
 # Makes packages reproducible: BTF contains the names of source files.
 NO_PATHS := -ffile-prefix-map=$(CURDIR)=.
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-PKGS   := libbpf libelf libdw zlib libzstd liblzma jansson ncursesw libmicrohttpd sqlite3
+PKGS   := libbpf libelf libdw zlib libzstd liblzma jansson ncursesw libmicrohttpd sqlite3 libcurl
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD) $(if $(filter-out $(BUILD),$(BPF_BUILD)),-I$(BPF_BUILD))
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)

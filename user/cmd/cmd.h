@@ -154,6 +154,8 @@ struct options {
 	/* serve */
 	struct listen_address listen;		     /* size 0: the default */
 	const char *token_file, *tls_cert, *tls_key; /* NULL: none */
+	const char *push, *spool;		     /* NULL: none; the user's */
+	uint64_t push_every_ns, spool_bytes;	     /* 0: the default */
 };
 
 /* EXIT_OK, or EXIT_USAGE after a message. */

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
+#include "push/push.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,12 +87,41 @@ static int write_to(const struct output *output, const struct options *options,
 	return err;
 }
 
+/* A receiver that restarts has this long; what is left stays in the spool. */
+#define PUSH_NS 60000000000u
+
+static int push(const struct options *options, const struct profile *profile)
+{
+	const struct push_options pushing = {
+		.url = options->push, .spool = options->spool, .spool_bytes = options->spool_bytes};
+	const struct capture_source source = source_of(options);
+	struct push_counts counts;
+	struct push *push;
+	int code, err;
+
+	push = push__new(&pushing, &code);
+	if (!push)
+		return code;
+	err = push__store(push, profile, &source);
+	push__drain(push, PUSH_NS);
+	push__say(push);
+	counts = push__counts(push);
+	push__free(push);
+	if (err)
+		msg_say("--push: %s", strerror(-err));
+	return err || counts.waiting || counts.refused || counts.dropped ? EXIT_FAILED : EXIT_OK;
+}
+
 static int write_file(const struct options *options, const struct export_format *format,
 		      const struct profile *profile)
 {
 	const char *path = output_path(options);
 	struct output output;
-	int err = output_open(&output, path, OUTPUT_WHOLE);
+	int err;
+
+	if (options->push)
+		return push(options, profile);
+	err = output_open(&output, path, OUTPUT_WHOLE);
 
 	if (!err)
 		err = write_to(&output, options, format, profile);
@@ -126,7 +156,8 @@ static int write_ranks(const struct options *options, const struct export_format
 
 int cmd_export(const struct options *options)
 {
-	const struct export_format *format = choose_format(options);
+	const struct export_format *format =
+		options->push ? export_format_named("otlp") : choose_format(options);
 	const struct profile *profile = NULL;
 	struct aggregate *aggregate;
 	struct pipeline pipeline = {0};

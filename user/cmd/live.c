@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
+#include "push/push.h"
 #include "replay/replay.h"
 #include "serve/serve.h"
 #include "top/top.h"
@@ -13,9 +14,22 @@
 
 #define FLIGHT_NS 30000000000u /* without --flight */
 
+#define PUSH_NS 30000000000u /* without --push-every */
+/* Requests of a recording that has ended have this long. */
+#define PUSH_END_NS 5000000000u
+
+static uint64_t push_every_ns_of(const struct options *options)
+{
+	return options->push_every_ns ? options->push_every_ns : PUSH_NS;
+}
+
 static uint64_t flight_ns_of(const struct options *options)
 {
-	return options->flight_ns ? options->flight_ns : FLIGHT_NS;
+	uint64_t least_ns = options->push ? push_every_ns_of(options) : 0;
+
+	if (options->flight_ns)
+		return options->flight_ns;
+	return least_ns > FLIGHT_NS ? least_ns : FLIGHT_NS;
 }
 
 /* A pipeline that also copies its records to the feed. */
@@ -145,7 +159,8 @@ int cmd_top(const struct options *options)
 struct serving {
 	struct live_feed *feed;
 	struct serve *serve;
-	bool failed; /* a message was printed; used by the feed's thread only */
+	struct push *push; /* NULL: none */
+	bool failed;	   /* a message was printed; used by the feed's thread only */
 };
 
 /* Called by the feed's thread. */
@@ -195,13 +210,15 @@ static void captured(void *ctx, const char *path, int err)
 	serve__captured(serving->serve, path, err);
 }
 
-static struct serve *open_serve(const struct options *options, int *code)
+static struct serve *open_serve(const struct options *options, struct push *push, int *code)
 {
 	struct serve_options serving = {
 		.address = options->listen,
 		.token_file = options->token_file,
 		.tls_cert = options->tls_cert,
 		.tls_key = options->tls_key,
+		.push = push,
+		.push_every_ns = push_every_ns_of(options),
 		.flight_ns = flight_ns_of(options),
 		.rules = options->rules,
 	};
@@ -209,6 +226,27 @@ static struct serve *open_serve(const struct options *options, int *code)
 	if (!serving.address.size)
 		listen_parse(DEFAULT_ADDRESS, &serving.address);
 	return serve__new(&serving, code);
+}
+
+static struct push *open_push(const struct options *options, int *code)
+{
+	const struct push_options pushing = {
+		.url = options->push, .spool = options->spool, .spool_bytes = options->spool_bytes};
+
+	if (flight_ns_of(options) >= push_every_ns_of(options))
+		return push__new(&pushing, code);
+	msg_say("--push-every: longer than what is kept (--flight)");
+	*code = EXIT_USAGE;
+	return NULL;
+}
+
+static void close_push(struct push *push)
+{
+	if (!push)
+		return;
+	push__drain(push, PUSH_END_NS);
+	push__say(push);
+	push__free(push);
 }
 
 int cmd_serve(const struct options *options)
@@ -227,10 +265,12 @@ int cmd_serve(const struct options *options)
 	};
 	int code = EXIT_FAILED;
 
-	if (serving.feed)
-		serving.serve = open_serve(options, &code);
-	else
+	if (!serving.feed)
 		msg_say("out of memory");
+	else if (options->push)
+		serving.push = open_push(options, &code);
+	if (serving.feed && (serving.push || !options->push))
+		serving.serve = open_serve(options, serving.push, &code);
 	if (serving.serve && live_feed__start(serving.feed, publish, &serving)) {
 		msg_say("no thread can be started for the metrics: too many threads");
 	} else if (serving.serve) {
@@ -240,6 +280,7 @@ int cmd_serve(const struct options *options)
 	}
 	live_feed__free(serving.feed);
 	serve__free(serving.serve);
+	close_push(serving.push);
 	live__free(live);
 	return code;
 }

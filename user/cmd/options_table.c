@@ -43,6 +43,7 @@ const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
 #define DUMPING	  FOR_VERB(VERB_DUMP)
 #define PROBING	  (RECORDING | FOR_VERB(VERB_PROBES))
 #define READING	  (FOR_VERB(VERB_REPORT) | FOR_VERB(VERB_EXPORT))
+#define PUSHING	  (FOR_VERB(VERB_EXPORT) | FOR_VERB(VERB_SERVE))
 #define REPORTING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | FOR_VERB(VERB_REPORT))
 #define COMPARING FOR_VERB(VERB_DIFF)
 #define MERGING	  FOR_VERB(VERB_MERGE)
@@ -152,8 +153,8 @@ const struct option_row option_rows[] = {
 	 FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | DUMPING, .arg = "FILE", COMPLETE_FILE,
 	 .parse = set_text, INTO(keep), OPTION_TEXTS_capture},
 	{"of", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_EXPORT),
-	 .arg = "calls|cpu|off-cpu|alloc|sums", .parse = set_choice, INTO(of), .min = EXPORT_OF_CALLS,
-	 OPTION_TEXTS_of},
+	 .arg = "calls|cpu|off-cpu|alloc|sums", .parse = set_choice, INTO(of),
+	 .min = EXPORT_OF_CALLS, OPTION_TEXTS_of},
 	{"rank", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_EXPORT), .arg = "N",
 	 .parse = set_text, INTO(rank), OPTION_TEXTS_rank},
 	{"since", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = set_bound,
@@ -196,6 +197,16 @@ const struct option_row option_rows[] = {
 	 COMPLETE_FILE, .parse = set_text, INTO(tls_cert), OPTION_TEXTS_tls_cert},
 	{"tls-key", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_SERVE), .arg = "FILE",
 	 COMPLETE_FILE, .parse = set_text, INTO(tls_key), OPTION_TEXTS_tls_key},
+
+	{"push", 0, .only = true, SECTION_OUTPUT, PUSHING, .arg = "URL", .parse = set_text,
+	 INTO(push), OPTION_TEXTS_push},
+	{"push-every", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_SERVE), .arg = "TIME",
+	 .parse = set_time, INTO(push_every_ns), OPTION_TEXTS_push_every},
+	{"spool", 0, .only = true, SECTION_OUTPUT, PUSHING, .arg = "DIR", COMPLETE_FILE,
+	 .parse = set_text, INTO(spool), OPTION_TEXTS_spool},
+	{"spool-size", 0, .only = true, SECTION_OUTPUT, PUSHING, .arg = "SIZE", .parse = set_size,
+	 INTO(spool_bytes), .min = 1 << 16, .max = UINT64_MAX, .want = "64K at least",
+	 OPTION_TEXTS_spool_size},
 
 	/* --- how to measure --- */
 	{"link", 0, false, SECTION_HOW, PROBING, .arg = "session|multi|perf|single",

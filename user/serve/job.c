@@ -92,7 +92,7 @@ static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregat
 	const struct profile *profile = NULL;
 	int err;
 
-	if (query->writer || query->dump)
+	if (query->writer || query->dump || query->push)
 		pipeline.aggregate = aggregate;
 	else
 		reading.read = export_reader(query->export);
@@ -103,6 +103,8 @@ static int read_and_write(struct job *job, FILE *out, struct aggregate *aggregat
 		err = profile ? check(job) : -ENOMEM;
 	if (err)
 		return err;
+	if (query->push)
+		return push__store(query->push, profile, &source);
 	if (query->dump) {
 		dump = dump__new(profile);
 		err = dump ? query->dump_writer->write(out, profile, dump, &options) : -ENOMEM;
@@ -293,6 +295,16 @@ int job__begin(struct job *job, const struct job_request *request)
 	}
 	pthread_mutex_unlock(&job->lock);
 	return err;
+}
+
+bool job__is_busy(struct job *job)
+{
+	bool busy;
+
+	pthread_mutex_lock(&job->lock);
+	busy = job->state != JOB_FREE && !job->stopping;
+	pthread_mutex_unlock(&job->lock);
+	return busy;
 }
 
 int job__answer_fd(struct job *job)

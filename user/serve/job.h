@@ -13,6 +13,7 @@
 
 #include "analyze/rule_set.h"
 #include "export/export.h"
+#include "push/push.h"
 #include "report/dump.h"
 #include "report/report.h"
 
@@ -27,6 +28,7 @@ struct report_query {
 	bool capture; /* the file itself: seconds is all that can be given */
 	bool dump;    /* what each thread does now, by: */
 	const struct dump_writer *dump_writer;
+	struct push *push;		    /* no answer: the profile goes there */
 	const struct report_writer *writer; /* else either of the two */
 	const struct export_format *export;
 	uint64_t length_ns; /* the last so much; 0: not given; of a capture: all */
@@ -72,6 +74,7 @@ void job__stop(struct job *job);
 /* NULL is fine; otherwise it has been stopped. */
 void job__free(struct job *job);
 
+bool job__is_busy(struct job *job);
 /* 0, or -EBUSY: another one is being made, or sent. */
 int job__begin(struct job *job, const struct job_request *request);
 /* After done: a file of the answer, which is the caller's, from its start; or -errno: ETIMEDOUT,

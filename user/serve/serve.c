@@ -112,7 +112,7 @@ struct serve {
 	const struct http_request *owner; /* of the job; the thread of HTTP's */
 	/* The recording's. */
 	struct live_metrics *metrics;
-	uint64_t next_watch_ns;
+	uint64_t next_watch_ns, next_push_ns, pushed_ns;
 	bool ready;
 	_Atomic uint64_t ticked_ns; /* 0: never */
 	pthread_mutex_t lock;
@@ -305,7 +305,7 @@ static void begin_job(struct serve *serve, struct http_request *request, struct 
 		say_not_yet(request);
 		return;
 	}
-	if (serve->owner) {
+	if (serve->owner || job__is_busy(serve->job)) {
 		http_say_later(request, RETRY_S, "another report is being made: one at a time");
 		return;
 	}
@@ -468,6 +468,28 @@ static void notify_manager(const char *state)
 	close(fd);
 }
 
+static void end_push(void *ctx)
+{
+	struct serve *serve = ctx;
+
+	job__end(serve->job);
+}
+
+/* What was recorded since the last time. While a report is being made, the next tick tries. */
+static void begin_push(struct serve *serve, uint64_t now_ns)
+{
+	uint64_t length_ns = now_ns - serve->pushed_ns;
+	struct job_request wanted = {.done = end_push, .ctx = serve};
+
+	wanted.query.push = serve->options.push;
+	wanted.query.length_ns =
+		length_ns < serve->options.flight_ns ? length_ns : serve->options.flight_ns;
+	if (job__begin(serve->job, &wanted))
+		return;
+	serve->pushed_ns = now_ns;
+	serve->next_push_ns = now_ns + serve->options.push_every_ns;
+}
+
 void serve__tick(struct serve *serve, uint64_t now_ns)
 {
 	char address[LISTEN_SHOWN];
@@ -479,7 +501,11 @@ void serve__tick(struct serve *serve, uint64_t now_ns)
 			listen_show(http__address(serve->http), address));
 		notify_manager("READY=1");
 		serve->ready = true;
+		serve->pushed_ns = now_ns;
+		serve->next_push_ns = now_ns + serve->options.push_every_ns;
 	}
+	if (serve->options.push && now_ns >= serve->next_push_ns)
+		begin_push(serve, now_ns);
 	if (now_ns < serve->next_watch_ns)
 		return;
 	serve->next_watch_ns = now_ns + WATCH_NS;

@@ -13,6 +13,7 @@
 
 #include "analyze/rule_set.h"
 #include "live/live.h"
+#include "push/push.h"
 #include "serve/http.h"
 
 #include <stdint.h>
@@ -21,6 +22,8 @@ struct serve_options {
 	struct listen_address address;
 	const char *token_file; /* NULL: none */
 	const char *tls_cert, *tls_key;
+	struct push *push; /* borrowed; NULL: none */
+	uint64_t push_every_ns;
 	uint64_t flight_ns;	      /* as long as a report can be */
 	const struct rule_set *rules; /* borrowed; NULL: those that are built in */
 };
