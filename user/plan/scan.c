@@ -144,6 +144,17 @@ static ssize_t find_beneath(const struct plan *plan, const struct module_ref *re
 	return -ENOENT;
 }
 
+/* Do a pattern or a rule of the user choose among all functions of this file? */
+static bool may_name_any_function(const struct plan_options *options,
+				  const struct module_names *module)
+{
+	for (size_t i = 0; i < options->patterns_count; i++)
+		if (!pattern__excludes(options->patterns[i]) &&
+		    pattern__matches_module(options->patterns[i], module))
+			return true;
+	return cost_model__names_module(options->cost_model, module);
+}
+
 static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref, int fd)
 {
 	struct plan_module *module = add_module(plan, ref);
@@ -182,9 +193,7 @@ static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref,
 			close(fd);
 		return 0;
 	}
-	/* patterns and rules of the user may name any function */
-	if (!plan->options.patterns_count &&
-	    !cost_model__names_module(plan->options.cost_model, &names)) {
+	if (!may_name_any_function(&plan->options, &names)) {
 		image__narrow(image, interest_has, &interest);
 		/* the interest depends on this program and the file's name, on no option */
 		if (plan->tool_id && plan->options.facts_folder)
