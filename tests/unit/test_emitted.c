@@ -57,6 +57,28 @@ Test(emitted, a_sum_that_shrinks_wraps)
 	emitted_clear(&emitted);
 }
 
+static bool is_the_key(const void *ctx, uint64_t key)
+{
+	return key == *(const uint64_t *)ctx;
+}
+
+/* The kernel's sums of a process that has ended are removed, and its index is given again. */
+Test(emitted, a_key_that_was_forgotten_begins_at_0)
+{
+	struct emitted emitted = {.width = 2};
+	const uint64_t gone = 7;
+	uint64_t d[2];
+
+	take(&emitted, 7, 30, 40, d);
+	take(&emitted, 8, 30, 40, d);
+	emitted_forget(&emitted, is_the_key, &gone);
+	cr_assert_eq(take(&emitted, 7, 3, 0, d), 1);
+	cr_assert(d[0] == 3 && d[1] == 0);
+	cr_assert_eq(take(&emitted, 8, 31, 40, d), 1);
+	cr_assert(d[0] == 1 && d[1] == 0);
+	emitted_clear(&emitted);
+}
+
 Test(emitted, many_keys)
 {
 	struct emitted emitted = {.width = 3};

@@ -11,6 +11,7 @@ void emitted_clear(struct emitted *emitted)
 {
 	map64_clear(&emitted->rows);
 	free(emitted->sums);
+	free(emitted->keys);
 	*emitted = (struct emitted){.width = emitted->width};
 }
 
@@ -41,8 +42,11 @@ int emitted_add(struct emitted *emitted, uint64_t key, const void *difference)
 		row = (uint32_t)emitted->rows_count;
 		if (grow_array(&emitted->sums, &emitted->sums_capacity, (row + 1) * emitted->width,
 			       sizeof(uint64_t)) ||
+		    grow_array(&emitted->keys, &emitted->keys_capacity, row + 1,
+			       sizeof(uint64_t)) ||
 		    map64_put(&emitted->rows, key, row))
 			return -ENOMEM;
+		emitted->keys[row] = key;
 		emitted->rows_count++;
 	}
 	for (size_t i = 0; i < emitted->width; i++, at += sizeof(uint64_t)) {
@@ -52,6 +56,15 @@ int emitted_add(struct emitted *emitted, uint64_t key, const void *difference)
 		emitted->sums[row * emitted->width + i] += more;
 	}
 	return 0;
+}
+
+void emitted_forget(struct emitted *emitted, bool (*is_gone)(const void *ctx, uint64_t key),
+		    const void *ctx)
+{
+	for (size_t row = 0; row < emitted->rows_count; row++)
+		if (is_gone(ctx, emitted->keys[row]))
+			memset(&emitted->sums[row * emitted->width], 0,
+			       emitted->width * sizeof(uint64_t));
 }
 
 int emitted_advance(struct emitted *emitted, uint64_t key, void *sums)

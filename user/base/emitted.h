@@ -18,7 +18,8 @@ struct emitted {
 	size_t width;	   /* sums of a key */
 	struct map64 rows; /* by key */
 	uint64_t *sums;	   /* by row */
-	size_t rows_count, sums_capacity;
+	uint64_t *keys;	   /* by row */
+	size_t rows_count, sums_capacity, keys_capacity;
 };
 
 void emitted_clear(struct emitted *emitted);
@@ -27,6 +28,9 @@ void emitted_clear(struct emitted *emitted);
 bool emitted_subtract(const struct emitted *emitted, uint64_t key, void *sums);
 /* Notes that the difference is emitted. 0, or -ENOMEM: then the caller must not emit it. */
 int emitted_add(struct emitted *emitted, uint64_t key, const void *difference);
+/* Sums of these keys begin at 0 again. */
+void emitted_forget(struct emitted *emitted, bool (*is_gone)(const void *ctx, uint64_t key),
+		    const void *ctx);
 /* Both. 1: something is left; 0: nothing; -ENOMEM. */
 int emitted_advance(struct emitted *emitted, uint64_t key, void *sums);
 

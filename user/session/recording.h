@@ -211,6 +211,8 @@ void totals_of_nothing(struct sink *sink, const struct recorder_options *options
 /* Emits the increase of the sums since the last call: HITS, LOSS, OVERFLOW_CALLS, _MEMORY, _VALUES,
  * CALL_COUNTERS, PROCESS_COUNTERS, BLOCKED. last: no records follow. */
 void totals__emit(struct totals *totals, uint64_t now_ns, bool last);
+/* The entries of processes in the maps of sums have been removed (tracer__forget). */
+void totals__forget(struct totals *totals, const bool gone[]);
 /* SEGMENT: all sums have been emitted up to now. */
 void totals__segment(struct totals *totals, uint64_t time_ns);
 /* Emits the values of an end that are no sums: NOT_ATTACHED, some LOSS records, END. closing: the

@@ -86,6 +86,7 @@ static void release(struct recycle *recycle, uint64_t now_ns)
 	/* if that fails: once more, with those that come until then */
 	if (!count || tracer__forget(recording->tracer, recycle->gone, recycle->contexts))
 		return;
+	totals__forget(recording->totals, recycle->gone);
 	/* Each index above the last one, as long as that is possible: a context's is above its
 	 * parent's, or it cannot be used for it. */
 	for (uint32_t id = 1; id < PERFX_MAX_CONTEXTS; id++)

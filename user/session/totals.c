@@ -172,6 +172,19 @@ void totals__emit(struct totals *totals, uint64_t now_ns, bool last)
 	send_losses(totals);
 }
 
+static bool is_of_gone(const void *gone, uint64_t key)
+{
+	uint64_t process = key >> 32;
+
+	return process <= PERFX_MAX_PROCESS_INDICES && ((const bool *)gone)[process];
+}
+
+void totals__forget(struct totals *totals, const bool gone[])
+{
+	for (size_t kind = 0; kind < PERFX_KINDS; kind++)
+		emitted_forget(&totals->sums_emitted[kind], is_of_gone, gone);
+}
+
 void totals__segment(struct totals *totals, uint64_t time_ns)
 {
 	struct perfx_segment record = {.time_ns = time_ns};
