@@ -414,26 +414,45 @@ struct bpf_map *tracer_sum_map(const struct tracer *tracer, enum perfx_kind kind
 	return bpf_object__find_map_by_name(tracer->skel->obj, name);
 }
 
+/* Of a system call: many times as fast as one by one. */
+#define SUMS_BATCH 1024
+
+static void visit_sums(const struct bpf_map *map, enum perfx_kind kind,
+		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx)
+{
+	uint16_t size = (uint16_t)bpf_map__value_size(map);
+	struct perfx_sum_key *keys = malloc(SUMS_BATCH * sizeof(*keys));
+	unsigned char *records = malloc((size_t)SUMS_BATCH * size);
+	int err = keys && records ? 0 : -ENOMEM;
+	uint64_t batch = 0;
+
+	for (bool first = true; !err; first = false) {
+		uint32_t count = SUMS_BATCH;
+
+		err = bpf_map_lookup_batch(bpf_map__fd(map), first ? NULL : &batch, &batch, keys,
+					   records, &count, NULL);
+		if (err && err != -ENOENT) /* ENOENT: these are the last */
+			break;
+		for (uint32_t i = 0; i < count; i++) {
+			struct perfx_sums *record = (void *)(records + (size_t)i * size);
+
+			record->hdr =
+				(struct perfx_record){.size = size, .kind = kind, .fixed = size};
+			visit(ctx, record);
+		}
+	}
+	free(keys);
+	free(records);
+}
+
 void tracer__each_sums(const struct tracer *tracer,
 		       void (*visit)(void *ctx, struct perfx_sums *record), void *ctx)
 {
 	for (enum perfx_kind kind = 1; kind < PERFX_KINDS; kind++) {
 		const struct bpf_map *map = tracer_sum_map(tracer, kind);
-		uint16_t size = map ? (uint16_t)bpf_map__value_size(map) : 0;
-		struct perfx_sums *record = map ? malloc(size) : NULL;
-		int map_fd = map ? bpf_map__fd(map) : -1;
-		struct perfx_sum_key key, next;
-		int err = record ? bpf_map_get_next_key(map_fd, NULL, &next) : -ENOMEM;
 
-		for (; !err; err = bpf_map_get_next_key(map_fd, &key, &next)) {
-			key = next;
-			if (bpf_map_lookup_elem(map_fd, &key, record))
-				continue;
-			record->hdr =
-				(struct perfx_record){.size = size, .kind = kind, .fixed = size};
-			visit(ctx, record);
-		}
-		free(record);
+		if (map)
+			visit_sums(map, kind, visit, ctx);
 	}
 }
 
