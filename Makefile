@@ -69,6 +69,7 @@ HTML_H   := $(BUILD)/report_html.h $(BUILD)/page_html.h
 NAMED    := $(wildcard user/report/table/columns*.c) $(wildcard user/report/json/*.c) user/decode/names.c \
             include/perfx_record.h $(wildcard user/aggregate/profile*.h) user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
+OPERATORS_H := $(BUILD)/operators_text.h
 TEXTS_H  := $(BUILD)/finding_texts.h $(BUILD)/remedy_texts.h $(BUILD)/loss_texts.h \
             $(BUILD)/verb_texts.h $(BUILD)/option_texts.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
@@ -167,7 +168,7 @@ $(BUILD)/lib/perfx/python/%.py: python/level/%.py
 
 # An object that includes the generated skeleton must wait for it in the first build; later the
 # dependency files ensure that.
-$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H) $(NAMES_H) $(TEXTS_H)
+$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H) $(NAMES_H) $(OPERATORS_H) $(TEXTS_H)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -194,6 +195,13 @@ $(NAMES_H): $(NAMED)
 	$(Q){ echo 'static const char *const report_names[] = {'; \
 		sed -E '/ (CSV|SQL)}/d' $(NAMED) | grep -o '"[a-z][a-z0-9_-]*"' | sort -u | sed 's/$$/,/'; \
 		echo '};'; } > $@
+
+# The built-in rules of --operators, as a string.
+$(OPERATORS_H): user/plan/operators.txt
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ echo 'static const char operators_text[] ='; \
+		sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $<; echo ';'; } > $@
 
 # Texts of findings, verbs and options.
 $(BUILD)/finding_texts.h: $(wildcard user/analyze/findings/*.md)

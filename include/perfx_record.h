@@ -490,6 +490,9 @@ struct perfx_function {
 #define PERFX_FUNCTION_COMPILED 0x8
 /* A call on files and sockets: its calls are in FILE_CALLS records. */
 #define PERFX_FUNCTION_FILES 0x10
+/* A call is a step of training, or a unit of inference: plan/operators.h. */
+#define PERFX_FUNCTION_ROUND	 0x20
+#define PERFX_FUNCTION_INFERENCE 0x40
 
 enum perfx_link {
 	PERFX_LINK_INVALID = 0,

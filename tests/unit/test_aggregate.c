@@ -778,6 +778,36 @@ Test(aggregate, keras_steps_that_are_only_counted)
 	aggregate__free(aggregate);
 }
 
+/* Two threads: the gaps are those of each alone, and the process has no steps. */
+Test(aggregate, inferences_and_the_gaps_between_them)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile_process *process;
+	const struct profile_row *row;
+
+	stream_host(&s);
+	stream_process(&s, 1, 100, "serve", "serve");
+	stream_add(&s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS("run", "libx", "b1d"),
+		   .function = 1, .source = PERFX_SOURCE_SYMBOL, .flags = PERFX_FUNCTION_INFERENCE);
+	stream_context(&s, 1, 0, 1, 1);
+	for (uint64_t i = 0; i < 20; i++) {
+		stream_call(&s, 1, 100, 10 * i * MS, 4 * MS, 4 * MS, 0);
+		stream_call(&s, 1, 101, (10 * i + 3) * MS, 2 * MS, 2 * MS, 0);
+	}
+	aggregate = replay(&s);
+	process = only_process(aggregate);
+	row = &process->rows[0];
+	cr_expect(profile_is_inference(&aggregate->profile, row));
+	cr_expect_eq(row->calls_count, 40);
+	cr_expect_eq(row->gaps.count, 38);
+	cr_expect_eq(row->gaps.total_ns, 19 * (6 + 8) * MS);
+	cr_expect_eq(row->gaps.max_ns, 8 * MS);
+	cr_expect_eq(process->steps.repeating_threads, 2);
+	cr_expect_eq(process->steps.ends_count, 0);
+	aggregate__free(aggregate);
+}
+
 /* That no kind has two is asserted when an aggregate is made. */
 Test(aggregate, each_kind_has_a_part)
 {

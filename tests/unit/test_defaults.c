@@ -71,11 +71,7 @@ Test(defaults, most_names_interest_nobody)
 Test(defaults, entry_points_in_their_own_libraries_alone)
 {
 	static const char cublas[] = "cublasSgemm_v2", reduce[] = "ncclAllReduce";
-	static const char catboost[] =
-		"_Z17TrainOneIterationRKN3NCB22TTrainingDataProvidersEP13TLearnContext";
 
-	cr_expect_eq(default_function("_catboost.so", catboost), PERFX_SOURCE_SYMBOL);
-	cr_expect(default_module("_catboost.so") && default_step(catboost));
 	cr_expect_eq(default_function("libcublas.so.13", cublas), PERFX_SOURCE_CUDA);
 	cr_expect_eq(default_function("libmine.so", cublas), PERFX_SOURCE_INVALID);
 	cr_expect_eq(default_function("libnccl.so.2", reduce), PERFX_SOURCE_NCCL);

@@ -46,6 +46,12 @@ static void row__free(struct row *row)
 	if (!row)
 		return;
 	sketch__free(row->sketch);
+	if (row->gaps) {
+		sketch__free(row->gaps->sketch);
+		map64_clear(&row->gaps->thread_ids);
+		free(row->gaps->ends);
+		free(row->gaps);
+	}
 	free(row->thread_bits);
 	free(row->orphans.costs);
 	free(row->perf);

@@ -29,6 +29,15 @@ struct sums {
 	struct costs *costs; /* NULL: not such a function */
 };
 
+/* The times between inferences: from the end of a thread's call to the begin of its next one. */
+struct gaps {
+	struct map64 thread_ids; /* tid → ends[] */
+	uint64_t *ends;		 /* of each thread's last call */
+	size_t ends_count, ends_capacity;
+	struct sketch *sketch;
+	uint64_t count, total_ns, max_ns;
+};
+
 /* One function in one process. Calls, total and self time are kept by context; a row has the rest.
  */
 struct row {
@@ -53,6 +62,7 @@ struct row {
 	uint64_t *thread_bits;
 	size_t thread_words;
 	struct profile_call_counters *perf; /* NULL: nothing */
+	struct gaps *gaps;		    /* NULL: its calls are no inferences, or none came */
 };
 
 /* A node of the calling-context tree, of the process and function that named it first. */

@@ -125,6 +125,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, const st
 		.p50_ns = PROFILE_ABSENT,
 		.p95_ns = PROFILE_ABSENT,
 		.p99_ns = PROFILE_ABSENT,
+		.gaps = {0, PROFILE_ABSENT, PROFILE_ABSENT, PROFILE_ABSENT, PROFILE_ABSENT},
 		.center_ns = PROFILE_ABSENT,
 		.stddev_ns = stddev_of(row),
 		.threads_count = row->threads_count,
@@ -136,6 +137,15 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, const st
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;
+	if (row->gaps && row->gaps->count) {
+		const struct gaps *gaps = row->gaps;
+
+		out->gaps.count = gaps->count;
+		out->gaps.total_ns = gaps->total_ns;
+		out->gaps.max_ns = gaps->max_ns;
+		out->gaps.p50_ns = min_u64(sketch__quantile(gaps->sketch, 0.50), gaps->max_ns);
+		out->gaps.p99_ns = min_u64(sketch__quantile(gaps->sketch, 0.99), gaps->max_ns);
+	}
 	if (!row->recorded_count)
 		return;
 	out->min_ns = row->min_ns;

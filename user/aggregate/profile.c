@@ -41,6 +41,14 @@ void profile_clear(struct profile *profile)
 	*profile = (struct profile){0};
 }
 
+double profile_calls_per_s(const struct profile *p, const struct profile_process *process,
+			   const struct profile_row *row)
+{
+	uint64_t ns = sub_capped(profile_recorded_ns(p, process), process->steps.startup_ns);
+
+	return ns ? 1e9 * (double)row->calls_count / (double)ns : -1;
+}
+
 const struct profile_function *profile_function(const struct profile *profile, uint32_t id)
 {
 	if (id == 0 || id > profile->functions_count || !profile->functions[id - 1].id)

@@ -276,6 +276,11 @@ struct profile_python_caller {
 /* One function in one process. */
 struct profile_row {
 	uint32_t function;
+	/* Of inferences (PERFX_FUNCTION_INFERENCE), between two calls of one thread. */
+	struct {
+		uint64_t count;
+		uint64_t total_ns, p50_ns, p99_ns, max_ns; /* PROFILE_ABSENT: none */
+	} gaps;
 	uint64_t calls_count;	    /* ended while tracing */
 	uint64_t timed_count;	    /* of these, with a measured time */
 	uint64_t unwound_count;	    /* of these, ended by exception or longjmp */
@@ -701,6 +706,19 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 
 /* NULL when the id is unknown. */
 const struct profile_function *profile_function(const struct profile *profile, uint32_t id);
+
+/* Calls of a row per second, without the time in which the process started; < 0: not known. */
+double profile_calls_per_s(const struct profile *profile, const struct profile_process *process,
+			   const struct profile_row *row);
+
+/* Are its calls units of inference? */
+static inline bool profile_is_inference(const struct profile *profile,
+					const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(profile, row->function);
+
+	return function && function->flags & PERFX_FUNCTION_INFERENCE;
+}
 
 /* The type of most operations, by operations of each; UNKNOWN: of all it is not known. */
 enum perfx_dtype profile_main_dtype(const uint64_t dtypes[PERFX_DTYPES]);

@@ -9,6 +9,7 @@
  *	PyTorch's range of an optimizer's step
  *	a call that is a step: a round of boosting, a run of a TensorFlow session
  *	a backward pass (torch::autograd::Engine::execute), where ranges have no names
+ *	a call that is a unit of inference
  *	where nothing of these is seen: a call that comes back periodically (period.h)
  *
  * and of several of a kind the one that ends least often: several optimizers.
@@ -118,6 +119,7 @@ struct profile_step_gpu {
 /* What ends them, the weakest first. */
 enum profile_steps_by {
 	PROFILE_STEPS_BY_PERIOD = 0,
+	PROFILE_STEPS_BY_INFERENCE,
 	PROFILE_STEPS_BY_BACKWARD,
 	PROFILE_STEPS_BY_CALL,
 	PROFILE_STEPS_BY_OPTIMIZER,
@@ -127,7 +129,7 @@ enum profile_steps_by {
 /* Of JSON. */
 static inline const char *profile_steps_by_name(enum profile_steps_by by)
 {
-	static const char *const names[] = {"period", "backward", "call", "optimizer", "range"};
+	static const char *const names[] = {"period", "inference", "backward", "call", "optimizer", "range"};
 
 	return names[by];
 }

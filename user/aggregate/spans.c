@@ -87,6 +87,40 @@ static int call_cost(struct aggregate *a, struct row *row, struct sums *sums,
 	return err;
 }
 
+/* More threads than these have no gaps. */
+#define GAP_THREADS_MAX 4096
+
+/* The gap before an inference, if its thread made one before, in the same recording window. */
+static int row_gap(struct aggregate *a, struct row *row, const struct perfx_span *span)
+{
+	struct gaps *gaps = row->gaps ?: (row->gaps = calloc(1, sizeof(*gaps)));
+	uint64_t end_ns = add_capped(span->start_ns, span->duration_ns), gap_ns, *last;
+	const struct steps *steps = a->steps;
+
+	if (!gaps || (!gaps->sketch && !(gaps->sketch = sketch__new())))
+		return -ENOMEM;
+	last = MAP64_FIND(gaps->thread_ids, span->tid, gaps->ends);
+	if (!last && gaps->ends_count == GAP_THREADS_MAX)
+		return 0;
+	if (!last) {
+		last = MAP64_ITEM(gaps->thread_ids, span->tid, gaps->ends);
+		if (!last)
+			return -ENOMEM;
+		*last = 0;
+	}
+	gap_ns = sub_capped(span->start_ns, *last);
+	if (!*last || (steps->recording_windows_count &&
+		       steps->recording_windows[steps->recording_windows_count - 1] > *last)) {
+		*last = end_ns;
+		return 0;
+	}
+	*last = max_u64(*last, end_ns);
+	gaps->count++;
+	add_up(&gaps->total_ns, gap_ns);
+	gaps->max_ns = max_u64(gaps->max_ns, gap_ns);
+	return sketch__add(gaps->sketch, gap_ns);
+}
+
 /* Passes a call on to its steps; of no step, its thread was in traced code. */
 static int row_step(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
@@ -99,6 +133,9 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 	/* a function of TensorFlow's may be that of an evaluation: the end tells */
 	if ((row->step_class & STEP_RANK_MASK) && f->source != PERFX_SOURCE_TF)
 		a->processes->list[row->process]->has_steps = true;
+	if ((row->step_class & STEP_RANK_MASK) >> STEP_RANK_SHIFT == STEP_BY_INFERENCE &&
+	    !(span->flags & PERFX_SPAN_UNTIMED) && row_gap(a, row, span))
+		return -ENOMEM;
 	return steps_span(a->steps, span, row->step_class | STEP_TRACED);
 }
 

@@ -102,7 +102,7 @@ static unsigned count_alike(const struct step_thread *threads, size_t count, uin
 		if (thread->process != process || thread->tid == best->thread->tid)
 			continue;
 		for (size_t j = 0; j < thread->enders_count; j++)
-			alike += thread->enders[j].rank == STEP_BY_PERIOD &&
+			alike += thread->enders[j].rank == best->ender->rank &&
 				 thread->enders[j].function == best->ender->function &&
 				 2 * thread->enders[j].series.ends_count >=
 					 best->ender->series.ends_count;
@@ -110,14 +110,16 @@ static unsigned count_alike(const struct step_thread *threads, size_t count, uin
 	return alike;
 }
 
-/* How many threads repeat the same calls, none of them the main one: each has units of work of its
+/* How many threads repeat the same calls, inferences or those of a period, then none of them the
+ * main one: each has units of work of its
  * own, and the process has no steps. 0: it is one thread, whose steps they are. */
 static unsigned repeating_threads(const struct steps *steps, uint32_t process,
 				  const struct best_ender *best)
 {
 	unsigned alike;
 
-	if (best->ender->rank != STEP_BY_PERIOD || best->thread->is_main)
+	if (best->ender->rank != STEP_BY_INFERENCE &&
+	    (best->ender->rank != STEP_BY_PERIOD || best->thread->is_main))
 		return 0;
 	alike = count_alike(steps->threads, steps->threads_count, process, best) +
 		count_alike(steps->shown, steps->shown_count, process, best);

@@ -19,19 +19,9 @@ static bool is_traced_function(const char *name, const char *function)
 		 name[length + 1 + strspn(name + length + 1, "0123456789")] == '\0'));
 }
 
-/* A call is a step: rounds of boosting, a TensorFlow session's run, the functions that Keras' loops
- * call. */
+/* A call is a step: a TensorFlow session's run, the functions that Keras' loops call. */
 static bool is_natural_step(unsigned source, const char *name)
 {
-	static const char *const symbols[] = {
-		"XGBoosterUpdateOneIter",
-		"XGBoosterBoostOneIter",
-		"XGBoosterTrainOneIter",
-		"LGBM_BoosterUpdateOneIter",
-		"LGBM_BoosterUpdateOneIterCustom",
-		"TrainOneIteration",
-		NULL,
-	};
 	static const char *const traced[] = {
 		"TF_SessionRun",
 		"one_step_on_iterator",
@@ -46,8 +36,6 @@ static bool is_natural_step(unsigned source, const char *name)
 	};
 	bool found = false;
 
-	if (source == PERFX_SOURCE_SYMBOL)
-		return text_is_one_of(name, symbols);
 	for (size_t i = 0; source == PERFX_SOURCE_TF && traced[i]; i++)
 		found |= is_traced_function(name, traced[i]);
 	return found;
@@ -68,7 +56,9 @@ unsigned step_class(unsigned source, const char *name, unsigned flags)
 		    !strcmp(name, "torch::autograd::Engine::execute")) ||
 		   (source == PERFX_SOURCE_TF && !strcmp(name, "TFE_Py_TapeGradient"))) {
 		class = PROFILE_PHASE_BACKWARD | STEP_RANGE | STEP_BY_BACKWARD << STEP_RANK_SHIFT;
-	} else if (is_natural_step(source, name)) {
+	} else if (flags & PERFX_FUNCTION_INFERENCE) {
+		class = STEP_RANGE | STEP_BY_INFERENCE << STEP_RANK_SHIFT;
+	} else if (flags & PERFX_FUNCTION_ROUND || is_natural_step(source, name)) {
 		class = STEP_RANGE | STEP_BY_CALL << STEP_RANK_SHIFT;
 	}
 	if (flags & PERFX_FUNCTION_STEP)

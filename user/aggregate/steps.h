@@ -24,6 +24,7 @@
 /* As enum profile_steps_by. */
 enum step_rank {
 	STEP_BY_PERIOD = 0,
+	STEP_BY_INFERENCE,
 	STEP_BY_BACKWARD,
 	STEP_BY_CALL,
 	STEP_BY_OPTIMIZER,

@@ -17,7 +17,9 @@ static bool ends_steps(const struct plan *plan, const struct plan_function *func
 {
 	const char *named = plan->options.step_range;
 
-	return default_step(function->symbol) || (named && !strcmp(named, function->name));
+	return default_step(function->symbol) ||
+	       (function->stream_flags & (PERFX_FUNCTION_ROUND | PERFX_FUNCTION_INFERENCE)) ||
+	       (named && !strcmp(named, function->name));
 }
 
 void placed_begin(struct placed *placed, const struct plan *plan,

@@ -112,8 +112,10 @@ struct options {
 	enum flops_choice flops;
 	const char *rules_file;	       /* --rules; NULL: the built-in rules */
 	struct rule_set *rules;	       /* read from it, owned; NULL likewise */
+	const char *operators_file;    /* NULL: the built-in rules alone */
 	const char *flops_rules;       /* a file; NULL: the built-in table alone */
 	struct cost_model *cost_model; /* owned; NULL with FLOPS_OFF */
+	struct operators *operators;   /* owned */
 	bool site_entry_only;
 	bool off_cpu;
 	bool timeline;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cost/cost_model.h"
 #include "elf/pattern.h"
+#include "plan/operators.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -325,8 +326,9 @@ static int check_combination(const struct options *options)
 
 static int check_read(const struct options *options, const char *written)
 {
-	const char *const read[] = {options->capture, options->capture_after, options->flops_rules,
-				    options->template, options->rules_file};
+	const char *const read[] = {options->capture,	  options->capture_after,
+				    options->flops_rules, options->operators_file,
+				    options->template,	  options->rules_file};
 	const size_t fixed_count = sizeof(read) / sizeof(read[0]);
 
 	for (size_t i = 0; i < fixed_count + options->captures_count; i++) {
@@ -387,6 +389,18 @@ static int load_cost_model(struct options *options)
 	if (!options->cost_model)
 		msg_say("%s", why);
 	return options->cost_model ? EXIT_OK : EXIT_USAGE;
+}
+
+static int load_operators(struct options *options)
+{
+	char why[512];
+
+	if (options->verb == VERB_PEAKS || options->verb == VERB_DOCTOR)
+		return EXIT_OK;
+	options->operators = operators__load(options->operators_file, why, sizeof(why));
+	if (!options->operators)
+		msg_say("%s", why);
+	return options->operators ? EXIT_OK : EXIT_USAGE;
 }
 
 /* Rejects an option's name after one dash: getopt reads "-duration 5" as -d with "uration". */
@@ -608,7 +622,7 @@ static int parse(struct options *options, int argc, char **argv)
 	code = check_combination(options) ?: check_files(options);
 	if (code || (words_count(options) && options->verb != VERB_COMPARE))
 		return code;
-	return load_cost_model(options);
+	return load_operators(options) ?: load_cost_model(options);
 }
 
 int options_parse(struct options *options, int argc, char **argv)
@@ -627,6 +641,7 @@ void options_clear(struct options *options)
 {
 	rule_set__free(options->rules);
 	cost_model__free(options->cost_model);
+	operators__free(options->operators);
 	for (size_t i = 0; i < options->patterns_count; i++)
 		pattern__free(options->patterns[i]);
 	free(options->patterns);

@@ -97,6 +97,8 @@ const struct option_row option_rows[] = {
 	 INTO(gpu_events_max), .max = 1000000000, OPTION_TEXTS_gpu_max_events},
 	{"flops-rules", 0, .only = true, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
 	 .parse = set_text, INTO(flops_rules), OPTION_TEXTS_flops_rules},
+	{"operators", 0, .only = true, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
+	 .parse = set_text, INTO(operators_file), OPTION_TEXTS_operators},
 	{"counters", 0, false, SECTION_WHAT, RECORDING, .arg = "on|off|NAME[,...]",
 	 .names = names_of_counters, .parse = set_counters, OPTION_TEXTS_counters},
 

@@ -425,6 +425,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.functions_max = options->functions_max,
 		.memory = options->memory,
 		.cost_model = options->cost_model,
+		.operators = options->operators,
 		.flops_too = options->flops == FLOPS_ON,
 		.host_level = options->host_level,
 		.gpu = options->gpu,

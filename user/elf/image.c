@@ -655,6 +655,53 @@ bool image__mentions(struct image *image, const char *text)
 	return image__answer(image, fnv1a(text, strlen(text)), mentions, (void *)text);
 }
 
+/* Where a NUL-terminated text is among the constants; 0: nowhere. */
+static uint64_t find_text(const struct image *image, const char *text)
+{
+	FOR_EACH (segment, image->segments) {
+		size_t size;
+		const uint8_t *bytes = image__data(image, segment->vaddr, &size);
+		const uint8_t *found = bytes ? memmem(bytes, size, text, strlen(text) + 1) : NULL;
+
+		if (found)
+			return segment->vaddr + (uint64_t)(found - bytes);
+	}
+	return 0;
+}
+
+/* The address to which `lea disp32(%rip), %reg` refers, whose opcode 8d is at `at`. */
+static bool lea_refers(const uint8_t *at, uint64_t vaddr, uint64_t target)
+{
+	int32_t disp;
+
+	if ((at[-1] & 0xf8) != 0x48 || (at[1] & 0xc7) != 0x05)
+		return false;
+	memcpy(&disp, at + 2, sizeof(disp));
+	return vaddr + 6 + (uint64_t)(int64_t)disp == target;
+}
+
+int image__referrer(struct image *image, const char *text, uint64_t *start, uint64_t *size)
+{
+	uint64_t target = find_text(image, text), vaddr, found = 0, other, other_size;
+	const uint8_t *code;
+	size_t length;
+
+	for (size_t i = 0; target && (code = image__code_segment(image, i, &vaddr, &length)); i++) {
+		const uint8_t *at = code + 1, *end = code + length;
+
+		for (; at < end - 6 && (at = memchr(at, 0x8d, (size_t)(end - 6 - at))); at++) {
+			if (!lea_refers(at, vaddr + (uint64_t)(at - code), target) ||
+			    image__fde(image, vaddr + (uint64_t)(at - code), &other, &other_size))
+				continue;
+			if (found && other != found)
+				return -EEXIST;
+			found = *start = other;
+			*size = other_size;
+		}
+	}
+	return found ? 0 : -ENOENT;
+}
+
 struct image *mapped_image_open(pid_t pid, const struct mapping *mapping, uint64_t *bias)
 {
 	struct module_ref ref = module_of(mapping);

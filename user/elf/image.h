@@ -190,6 +190,11 @@ const struct image_traits *image__traits(struct image *image);
  * first 64 MiB are looked at. */
 bool image__mentions(struct image *image, const char *text);
 
+/* The function whose code, and no other's, refers to a constant text: its start and size as the
+ * unwind table knows them. -ENOENT: no function does, by an instruction of x86-64; -EEXIST: several
+ * do. */
+int image__referrer(struct image *image, const char *text, uint64_t *start, uint64_t *size);
+
 /* The file behind a mapping of a process: where its symbols are in that process. */
 
 /* Opens the file of an executable mapping; *bias: what to add to an address in the file to get that

@@ -236,6 +236,11 @@ const char *pattern__text(const struct pattern *pattern)
 	return pattern->text;
 }
 
+const char *pattern__plain_name(const struct pattern *pattern)
+{
+	return pattern->plain_names[0] ?: "";
+}
+
 bool pattern__excludes(const struct pattern *pattern)
 {
 	return pattern->excludes;

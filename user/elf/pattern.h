@@ -32,6 +32,8 @@ struct pattern;
 struct pattern *pattern__parse(const char *text, char *why, size_t why_size);
 void pattern__free(struct pattern *pattern);
 const char *pattern__text(const struct pattern *pattern); /* as the user wrote it */
+/* The first GLOB without its wildcards; "" of a regular expression without a word. */
+const char *pattern__plain_name(const struct pattern *pattern);
 bool pattern__excludes(const struct pattern *pattern);
 bool pattern__names_module(const struct pattern *pattern); /* has a MODULE part */
 

@@ -7,18 +7,12 @@
 #include "cost/gpu_calls.h"
 #include "plan/allocators.h"
 #include "plan/annotations.h"
+#include "plan/operators.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One round of boosting is a step (aggregate/step_class.c). CatBoost's is found by its prefix. */
-static const char *const rounds[] = {"XGBoosterUpdateOneIter",		"XGBoosterBoostOneIter",
-				     "XGBoosterTrainOneIter",		"LGBM_BoosterUpdateOneIter",
-				     "LGBM_BoosterUpdateOneIterCustom", NULL};
-
-#define CATBOOST_ROUND "_Z17TrainOneIterationRK"
 
 /* A backward pass of TensorFlow's eager mode; also called while a tf.function is traced. */
 #define TAPE_GRADIENT "_Z19TFE_Py_TapeGradientP"
@@ -40,7 +34,6 @@ static const struct {
 	{"TFE_Execute", PERFX_SOURCE_TF, true},
 	/* one run of a graph */
 	{"TF_SessionRun", PERFX_SOURCE_TF, false},
-	{CATBOOST_ROUND, PERFX_SOURCE_SYMBOL, false},
 	/* one call of a jitted function */
 	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, true},
 	{"_ZNK3xla17PjRtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, true}, /* jaxlib 0.7 */
@@ -154,9 +147,6 @@ bool default_module(const char *base_name)
 					    "libcudart*",
 					    "libcuda.so*",
 					    "libmpi*",
-					    "libxgboost*",
-					    "lib_lightgbm*",
-					    "_catboost*",
 					    "lib_pywrap_tensorflow*",
 					    NULL};
 
@@ -210,8 +200,7 @@ bool default_step(const char *symbol_name)
 	static const char backward[] = "_ZN5torch8autograd6Engine7executeE";
 
 	return begins_with(symbol_name, backward) || default_range(symbol_name) ||
-	       begins_with(symbol_name, CATBOOST_ROUND) || !strcmp(symbol_name, "TF_SessionRun") ||
-	       text_is_one_of(symbol_name, rounds);
+	       !strcmp(symbol_name, "TF_SessionRun");
 }
 
 bool default_may_be_step(const char *symbol_name)
@@ -229,8 +218,6 @@ enum perfx_source default_function(const char *base_name, const char *symbol_nam
 
 	if (source)
 		return source;
-	if (text_is_one_of(symbol_name, rounds))
-		return PERFX_SOURCE_SYMBOL;
 	if (builtin_find(base_name, symbol_name, &builtin))
 		return builtin.by_default ? builtin.source : PERFX_SOURCE_INVALID;
 	if (gpu_call_is(base_name, symbol_name))
@@ -274,9 +261,11 @@ bool return_probe_is_safe(const char *base_name, const char *symbol_name)
 	       text_is_one_of(symbol_name, allocators);
 }
 
-int interest_collect(struct prefixes *mangled)
+int interest_collect(struct prefixes *mangled, const struct operators *operators)
 {
 	int err = default_prefixes(mangled);
+
+	err = err ?: operators__prefixes(operators, mangled);
 
 	if (!err)
 		err = annotation_prefixes(mangled);
@@ -291,13 +280,16 @@ int interest_collect(struct prefixes *mangled)
 bool interest_has(const char *name, void *ctx)
 {
 	const struct interest *interest = ctx;
+	const struct module_names module = {.base = interest->base};
 	enum host_level level;
 	struct perfx_annotation annotation;
 	const char *shown;
 
 	if (begins_with(name, "_Z"))
 		return prefixes_match(interest->mangled, name);
-	return default_function(interest->base, name) || profiler_function(interest->base, name) ||
+	return default_function(interest->base, name) ||
+	       operators__find(interest->operators, &module, name) ||
+	       profiler_function(interest->base, name) ||
 	       annotation_find(name, &annotation, &shown, &level) || allocator_concerns(name) ||
 	       (is_c_library(interest->base) && file_call_find(name));
 }

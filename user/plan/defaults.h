@@ -49,13 +49,15 @@ bool default_step(const char *symbol_name);
  * A filter before all rules that choose by name (this file's, annotations.h's, allocators.h's), for
  * when no functions are named: asked of each of half a million names, it leaves few for the rules.
  */
+struct operators;
 struct interest {
-	const struct prefixes *mangled; /* interest_collect's; borrowed */
-	const char *base;		/* name of the file */
+	const struct prefixes *mangled;	   /* interest_collect's; borrowed */
+	const struct operators *operators; /* their built-in rules */
+	const char *base;		   /* name of the file */
 };
 
 /* Collects the prefixes of the mangled names of all rules. 0 or -ENOMEM. */
-int interest_collect(struct prefixes *mangled);
+int interest_collect(struct prefixes *mangled, const struct operators *operators);
 /* ctx: struct interest. */
 bool interest_has(const char *name, void *ctx);
 

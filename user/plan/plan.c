@@ -34,7 +34,7 @@ struct plan *plan__new(const struct plan_options *options)
 	plan->pattern_saw_module = calloc(n, sizeof(bool));
 	plan->pattern_matched = calloc(n, sizeof(bool));
 	if (!plan->pattern_saw_module || !plan->pattern_matched ||
-	    interest_collect(&plan->interest)) {
+	    interest_collect(&plan->interest, options->operators)) {
 		plan__free(plan);
 		errno = ENOMEM;
 		return NULL;

@@ -65,6 +65,7 @@ struct plan_options {
 	size_t functions_max; /* allocation probes not counted */
 	enum memory_choice memory;
 	const struct cost_model *cost_model; /* borrowed; NULL: no known cost */
+	const struct operators *operators;   /* borrowed; NULL: no rules */
 	/* Default functions with a known cost are traced beside those that the patterns name. */
 	bool flops_too;
 	enum host_level host_level;

@@ -6,6 +6,7 @@
 #include "cost/cost_model.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
+#include "plan/operators.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -152,13 +153,16 @@ static bool may_name_any_function(const struct plan_options *options,
 		if (!pattern__excludes(options->patterns[i]) &&
 		    pattern__matches_module(options->patterns[i], module))
 			return true;
-	return cost_model__names_module(options->cost_model, module);
+	return cost_model__names_module(options->cost_model, module) ||
+	       operators__name_module(options->operators, module, true);
 }
 
 static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref, int fd)
 {
 	struct plan_module *module = add_module(plan, ref);
-	struct interest interest = {.mangled = &plan->interest, .base = ref->base};
+	struct interest interest = {.mangled = &plan->interest,
+				    .operators = plan->options.operators,
+				    .base = ref->base};
 	size_t index = plan->modules_count - 1;
 	struct module_names names;
 	struct image *image;
@@ -170,7 +174,10 @@ static int plan_file(struct plan *plan, pid_t pid, const struct module_ref *ref,
 		return -ENOMEM;
 	}
 	if (plan->options.files_only) {
-		module->is_ml = default_module(ref->base);
+		module->is_ml =
+			default_module(ref->base) ||
+			operators__name_module(plan->options.operators,
+					       &(struct module_names){.base = ref->base}, false);
 		if (fd >= 0)
 			close(fd);
 		return 0;

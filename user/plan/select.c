@@ -12,6 +12,7 @@
 #include "plan/defaults.h"
 #include "plan/internal.h"
 #include "plan/jitted.h"
+#include "plan/operators.h"
 #include "site/site.h"
 
 #include <errno.h>
@@ -220,11 +221,12 @@ struct candidate {
 	enum perfx_source source;
 	bool annotated; /* by PERFX_TRACK: symbol is the name to show */
 	bool global;
+	const struct operator_rule *rule; /* that found it by its text: likewise; or NULL */
 };
 
 struct selection {
 	struct plan *plan;
-	const struct image *image;
+	struct image *image;
 	struct module_names module;
 	struct candidate *candidates;
 	size_t count, capacity;
@@ -375,6 +377,12 @@ static enum perfx_source source_by_level(const struct plan *plan, const char *ba
 	return source;
 }
 
+/* The user's rules are asked for; the built-in ones are steps, traced whenever annotations are. */
+static bool wants_rule(const struct plan *plan, const struct operator_rule *rule)
+{
+	return rule && (!rule->built_in || plan_host_level(plan) >= HOST_ANNOTATIONS);
+}
+
 /* PERFX_SOURCE_INVALID: it is not traced. */
 static enum perfx_source choose(const struct selection *selection, const struct symbol *offered)
 {
@@ -392,6 +400,9 @@ static enum perfx_source choose(const struct selection *selection, const struct 
 	else if (!plan->options.flops_too || !default_with_cost(base, symbol, &source))
 		source = PERFX_SOURCE_INVALID;
 	if (!source && plan_host_level(plan) >= HOST_ANNOTATIONS && default_step(symbol))
+		source = source_of_function(base, symbol);
+	if (!source &&
+	    wants_rule(plan, operators__find(plan->options.operators, &selection->module, symbol)))
 		source = source_of_function(base, symbol);
 	if (!source && plan->options.gpu >= GPU_AGENT && profiler_function(base, symbol))
 		source = PERFX_SOURCE_CUDA;
@@ -438,17 +449,51 @@ static int offer_annotation(const struct symbol *symbol, void *ctx)
 	return add_candidate(selection, symbol, PERFX_SOURCE_PERFX);
 }
 
+/* A function that has no symbol, but refers to a constant. */
+static void offer_referrer(struct selection *selection, const struct operator_rule *rule)
+{
+	struct plan *plan = selection->plan;
+	struct symbol symbol = {.name = pattern__plain_name(rule->pattern)};
+	int err;
+
+	if (!rule->text || !wants_rule(plan, rule) ||
+	    !pattern__matches_module(rule->pattern, &selection->module) ||
+	    excluded(selection, &symbol))
+		return;
+	err = image__referrer(selection->image, rule->text, &symbol.vaddr, &symbol.size);
+	if (err) {
+		skipped_add(&plan->skipped, symbol.name,
+			    err == -EEXIST ? "several functions refer to the text of its rule"
+					   : "no function refers to the text of its rule");
+		return;
+	}
+	symbol.offset = (uint64_t)image__offset(selection->image, symbol.vaddr);
+	if (!add_candidate(selection, &symbol, PERFX_SOURCE_SYMBOL))
+		selection->candidates[selection->count - 1].rule = rule;
+}
+
 /* Among several names of one address: the annotation, then an exported name, then one without a
  * leading underscore, then the first by alphabet. */
 ORDER(compare_candidates, struct candidate, ASCENDING(a->offset, b->offset),
       DESCENDING(a->annotated, b->annotated), DESCENDING(a->global, b->global),
       ASCENDING(a->symbol[0] == '_', b->symbol[0] == '_'), strcmp(a->symbol, b->symbol))
 
+static unsigned flags_of(const struct operator_rule *rule)
+{
+	return !rule				  ? 0
+	       : rule->kind == OPERATOR_STEP	  ? PERFX_FUNCTION_ROUND
+	       : rule->kind == OPERATOR_INFERENCE ? PERFX_FUNCTION_INFERENCE
+						  : 0;
+}
+
 static int plan_function(struct plan *plan, struct image *image, size_t module,
 			 struct candidate *candidate)
 {
 	const struct module_names names = plan_module_names(&plan->modules[module]);
 	const char *base = names.base;
+	const struct operator_rule *rule =
+		candidate->rule
+			?: operators__find(plan->options.operators, &names, candidate->symbol);
 	struct plan_function function = {
 		.role = PLAN_CALLS,
 		.module = (uint32_t)module,
@@ -459,9 +504,11 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		.source = candidate->source,
 		.by_default =
 			!candidate->annotated && !has_includes(&plan->options) &&
+			!(rule && !rule->built_in) &&
 			!cost_model__names(plan->options.cost_model, &names, candidate->symbol),
 		.stream_flags = (image__traits(image)->is_go ? PERFX_FUNCTION_GO : 0) |
-				(default_range(candidate->symbol) ? PERFX_FUNCTION_RANGE : 0),
+				(default_range(candidate->symbol) ? PERFX_FUNCTION_RANGE : 0) |
+				flags_of(rule),
 	};
 	struct perfx_annotation annotation;
 	int err;
@@ -486,8 +533,8 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 	choose_return(plan, base, &function);
 	function.operator_bytes =
 		operator_name_bytes(image, function.symbol, function.vaddr, function.size);
-	function.name =
-		candidate->annotated ? strdup(candidate->symbol) : demangle(candidate->symbol);
+	function.name = candidate->annotated || candidate->rule ? strdup(candidate->symbol)
+								: demangle(candidate->symbol);
 	if (!function.name || plan_add_function(plan, &function)) {
 		site_plan__clear(&function.site);
 		free(function.name);
@@ -501,13 +548,15 @@ bool plan_worth_searching(struct plan *plan, const struct module_names *module)
 {
 	const char *base = module->base;
 	const struct plan_options *options = &plan->options;
+	bool annotations = plan_host_level(plan) >= HOST_ANNOTATIONS;
 	bool worth = cost_model__names_module(options->cost_model, module) ||
+		     operators__name_module(options->operators, module, !annotations) ||
 		     (options->gpu >= GPU_AGENT && profiler_module(base));
 
 	if (!has_includes(options))
 		return worth || default_module(base);
 	worth |= (options->flops_too || options->gpu >= GPU_CALLS) && default_module(base);
-	worth |= plan_host_level(plan) >= HOST_ANNOTATIONS && annotation_module(base);
+	worth |= annotations && annotation_module(base);
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||
 		    !pattern__matches_module(options->patterns[i], module))
@@ -525,8 +574,14 @@ int plan_image(struct plan *plan, struct image *image, size_t index)
 
 	uint64_t last = UINT64_MAX;
 
+	const struct operator_rule *rule;
+
 	image__each_annotation(image, offer_annotation, &selection);
-	plan->modules[index].is_ml = selection.count || default_module(selection.module.base);
+	for (size_t i = 0; (rule = operators__rule(plan->options.operators, i)); i++)
+		offer_referrer(&selection, rule);
+	plan->modules[index].is_ml =
+		selection.count || default_module(selection.module.base) ||
+		operators__name_module(plan->options.operators, &selection.module, false);
 	if (!selection.err && plan_worth_searching(plan, &selection.module))
 		image__each_function(image, offer_symbol, &selection);
 	SORT_ITEMS(selection.candidates, selection.count, compare_candidates);

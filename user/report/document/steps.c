@@ -284,16 +284,54 @@ static void compose_off_cpu(struct composer *c, const struct profile_steps *step
 			as_percent((double)steps->off_cpu_ns / (double)steps->waited_ns));
 }
 
+/* The latency of inferences is that of the call, without the time between two of them. */
+static void compose_inferences(struct composer *c, const struct profile_process *p)
+{
+	FOR_EACH (row, p->rows) {
+		double per_s = profile_calls_per_s(c->profile, p, row);
+		struct text text = {0};
+
+		if (!profile_is_inference(c->profile, row))
+			continue;
+		text_printf(&text, "%s inference%s by ", as_count(row->calls_count),
+			    row->calls_count == 1 ? "" : "s");
+		compose_function_name(c, p, row->function, &text);
+		if (row->threads_count > 1)
+			text_printf(&text, " on %s threads", as_count(row->threads_count));
+		if (per_s >= 0)
+			text_printf(&text, ", %.3g per second", per_s);
+		if (row->p50_ns != PROFILE_ABSENT)
+			text_printf(&text, ": median %s, p99 %s", as_ns(row->p50_ns),
+				    as_ns(row->p99_ns));
+		if (row->gaps.count)
+			text_printf(&text,
+				    "; between two calls of a thread: median %s, p99 %s, longest "
+				    "%s",
+				    as_ns(row->gaps.p50_ns), as_ns(row->gaps.p99_ns),
+				    as_ns(row->gaps.max_ns));
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
+	}
+}
+
+static bool has_inferences(const struct composer *c, const struct profile_process *p)
+{
+	FOR_EACH (row, p->rows)
+		if (profile_is_inference(c->profile, row))
+			return true;
+	return false;
+}
+
 void compose_steps(struct composer *c, const struct profile_process *p)
 {
 	bool divided;
 
+	if (!c->limits->brief && (p->steps.ends_count || has_inferences(c, p)))
+		document_say(c->document, BLOCK_SECTION, "Steps");
+	compose_inferences(c, p);
 	if (!p->steps.ends_count) {
 		compose_why(c, p);
 		return;
 	}
-	if (!c->limits->brief)
-		document_say(c->document, BLOCK_SECTION, "Steps");
 	compose_durations(c, p);
 	if (p->compute.measured && p->steps.count)
 		compose_cost(c, p);

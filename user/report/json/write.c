@@ -265,6 +265,41 @@ static void put_parallel(struct json_output *o, const struct profile *p,
  *     {"name": "tokens", "value": 1280, "unit": "", "samples": 40, "added": 40, "last": 1280,
  *      "sum": 1280, "min": 32, "max": 32, "rate": 127.6}
  */
+/* Calls that are units of inference. */
+static void put_inferences(struct json_output *o, const struct profile *profile,
+			   const struct profile_process *process)
+{
+	bool any = false;
+
+	FOR_EACH (row, process->rows) {
+		if (!profile_is_inference(profile, row))
+			continue;
+		if (!any)
+			json_open(o, "inferences", '[');
+		any = true;
+		json_put_exact(
+			o, NULL,
+			json_object_of(
+				{"name",
+				 json_of_string(profile_function(profile, row->function)->name)},
+				{"calls", json_of_integer(row->calls_count)},
+				{"per_s",
+				 json_of_known(profile_calls_per_s(profile, process, row))},
+				{"threads", json_of_integer(row->threads_count)},
+				{"avg_ns", json_of_measured(row->avg_ns)},
+				{"p50_ns", json_of_measured(row->p50_ns)},
+				{"p99_ns", json_of_measured(row->p99_ns)},
+				{"max_ns", json_of_measured(row->max_ns)},
+				{"gaps", json_of_integer(row->gaps.count)},
+				{"gaps_ns", json_of_measured(row->gaps.total_ns)},
+				{"gap_p50_ns", json_of_measured(row->gaps.p50_ns)},
+				{"gap_p99_ns", json_of_measured(row->gaps.p99_ns)},
+				{"gap_max_ns", json_of_measured(row->gaps.max_ns)}));
+	}
+	if (any)
+		json_close(o, ']');
+}
+
 static void put_values(struct json_output *o, const struct profile_process *process)
 {
 	if (!process->values_count)
@@ -903,6 +938,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_compute(o, p, process);
 	json_put_steps(o, p, row);
 	json_put_step_time(o, row->analysis);
+	put_inferences(o, p, process);
 	put_values(o, process);
 	put_memory_sums(o, p, process);
 	put_files(o, process);
