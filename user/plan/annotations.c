@@ -11,6 +11,14 @@
  * is a std::string at 24, in 2.21. */
 #define EAGER_CALL "TFE_Execute"
 
+/*
+ * An operator that Python calls as torch.ops.NAMESPACE.NAME: those of libraries, which no
+ * at::_ops::…::call has. Its second argument (after the result's place) points to the shared_ptr of
+ * a torch::jit::Operator, which begins with its c10::OperatorHandle; that points to the
+ * c10::impl::OperatorEntry, which begins with the name, a std::string. In 2.15.
+ */
+#define PYTHON_OPERATOR "_ZN5torch3jit37_get_operation_for_overload_or_packetEN3c108ArrayRefI"
+
 #define ENTER_NEW "_ZN5torch8autograd8profiler25record_function_enter_newE"
 /*
  * PyTorch's object is an intrusive_ptr<PythonRecordFunction>, whose RecordFunction begins behind
@@ -75,6 +83,8 @@ static const struct {
 	RULE(EXIT_NEW, true, HOST_ANNOTATIONS, END, TORCH, .key_arg = 1),
 	RULE(ENTER_NEW, true, HOST_ANNOTATIONS, BEGIN, TORCH, .text = PERFX_TEXT_STRING,
 	     .text_arg = 2, .key_offset = 16),
+	RULE(PYTHON_OPERATOR, true, HOST_OPERATORS, CALL, TORCH, .text = PERFX_TEXT_STRING,
+	     .text_arg = 2, .path_count = 2),
 	ANNOTATION(EAGER_CALL, CALL, TF, .text = PERFX_TEXT_STRING, .text_arg = 1,
 		   .text_offset = 24, .flags = PERFX_ANNOTATION_F_UNDERSCORES),
 	RULE("_ZN10tensorflow16ThreadPoolDevice7ComputeE", true, HOST_OPERATORS, CALL, TF,
