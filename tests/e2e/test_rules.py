@@ -2,6 +2,7 @@
 """Findings in CI: rules files, --fail-on, explain; the interface for scripts."""
 import json
 import pathlib
+import subprocess
 
 import pytest
 from conftest import run
@@ -83,3 +84,41 @@ def test_explain(rules):
     assert len([line for line in every.splitlines() if line.startswith("PythonBound ")]) == 1
     unknown = run("explain", "PythonBond")
     assert unknown.returncode == 2 and "PythonBound" in unknown.stderr
+
+
+SERVER = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile int sink;
+__attribute__((noipa)) void serve(const char *why) { for (int i = 0; i < 20000; i++) sink += *why; }
+__attribute__((noipa)) static void nameless(int i) { if (i < 0) puts("serving a request"); usleep(100); }
+static void *loop(void *text) { for (int i = 0; i < 30; i++) { serve(text); usleep(1000); } return 0; }
+int main(void)
+{
+	pthread_t threads[2];
+	for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, loop, "x");
+	for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+	for (int i = 0; i < 25; i++) nameless(i);
+}
+"""
+
+
+def test_operators_of_a_file(tmp_path):
+    """Inferences by a symbol, on two threads, and by a text in a program without symbols."""
+    program = tmp_path / "server"
+    rules = tmp_path / "rules"
+    out = tmp_path / "out.json"
+    subprocess.run(["cc", "-O2", "-s", "-rdynamic", "-pthread", "-x", "c", "-", "-o", program], input=SERVER,
+                   text=True, check=True)
+    rules.write_text('server:serve inference\nserver:engine::run inference\n  text "serving a request"\n')
+    done = run("run", "--operators", rules, "--memory", "off", "-o", out, "--", program)
+    assert done.returncode == 0, done.stderr
+    process, = json.loads(out.read_text())["processes"]
+    by_name = {row["name"]: row for row in process["inferences"]}
+    assert by_name["serve"]["calls"] == 60 and by_name["serve"]["threads"] == 2
+    assert by_name["serve"]["gaps"] == 58 and by_name["serve"]["gap_p50_ns"] >= 900_000
+    assert by_name["engine::run"]["calls"] == 25 and by_name["engine::run"]["p50_ns"] >= 90_000
+    rules.write_text("server:serve inferences\n")
+    done = run("run", "--operators", rules, "--", program)
+    assert done.returncode == 2 and "rules:1: after MODULE:GLOB comes" in done.stderr

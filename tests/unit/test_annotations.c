@@ -117,6 +117,10 @@ Test(annotations, what_runs_by_name)
 	enum host_level level;
 	const char *shown;
 
+	annotation = find("_ZN5torch3jit37_get_operation_for_overload_or_packetEN3c108ArrayRefISt10"
+			  "shared_ptrINS0_8OperatorEEEENS1_6SymbolE");
+	cr_assert_eq(annotation.action, PERFX_ANNOTATION_CALL);
+	cr_assert_eq(annotation.path_count, 2);
 	cr_assert_eq(jitted.action, PERFX_ANNOTATION_CALL);
 	cr_assert_eq(jitted.source, PERFX_SOURCE_JAX);
 	cr_assert_eq(jitted.text_arg, 2);
