@@ -98,7 +98,7 @@ def test_through_failures(capture, tmp_path):
     path, headers, body = receiver.accepted[0]
     assert (path, headers["Content-Type"]) == ("/v1development/profiles", "application/x-protobuf")
     assert run("export", capture, "-f", "otlp", "-o", tmp_path / "r.otlp").returncode == 0
-    assert body == (tmp_path / "r.otlp").read_bytes()
+    assert gzip.decompress(body) == (tmp_path / "r.otlp").read_bytes()
     assert not left(tmp_path / "spool")
     receiver.answers = [400]
     result = push(capture, tmp_path / "spool", f"http://127.0.0.1:{receiver.port}")
@@ -167,7 +167,7 @@ def test_bound_of_the_spool(capture, tmp_path):
     spool, bound = tmp_path / "spool", 1 << 16
     spool.mkdir()
     for i in range(10):
-        (spool / f"{i:020}.request").write_bytes(b"\nContent-Type: text/plain\n" + bytes(10000))
+        (spool / f"{i:020}.request").write_bytes(b"\nContent-Type: text/plain\n\n" + bytes(10000))
     receiver = Receiver(answers=[503] * 2)
     result = push(capture, spool, f"http://127.0.0.1:{receiver.port}", "--spool-size", "64K")
     receiver.stop()

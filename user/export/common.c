@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <zlib.h>
 
 int export_error(FILE *out)
 {
@@ -177,4 +178,26 @@ void export_labels(const struct profile *profile, const struct profile_process *
 	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
 		if (labels[i].value && *labels[i].value)
 			add(ctx, labels[i].names[names], labels[i].value);
+}
+
+int export_gzip(FILE *out, const struct text *data)
+{
+	z_stream z = {.next_in = (Bytef *)(data->data ? data->data : ""),
+		      .avail_in = (uInt)data->length};
+	unsigned char buffer[16384];
+	int code;
+
+	if (data->length > UINT32_MAX)
+		return -EFBIG;
+	/* 16: the format is gzip */
+	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY))
+		return -ENOMEM;
+	do {
+		z.next_out = buffer;
+		z.avail_out = sizeof(buffer);
+		code = deflate(&z, Z_FINISH);
+		fwrite(buffer, 1, sizeof(buffer) - z.avail_out, out);
+	} while (code == Z_OK);
+	deflateEnd(&z);
+	return export_error(out);
 }

@@ -79,6 +79,10 @@ void export_labels(const struct profile *profile, const struct profile_process *
 		   enum export_label_names names,
 		   void (*add)(void *ctx, const char *name, const char *value), void *ctx);
 
+/* Compresses. Without a time and name in the header: the same data give the same bytes. 0 or
+ * -errno. */
+int export_gzip(FILE *out, const struct text *data);
+
 /* Leaves in `view`, a copy of the profile, the processes of one rank, which are in `kept`: room for
  * all of them. False: there is no such rank. */
 bool export_only_rank(struct profile *view, struct profile_process *kept, const char *rank);

@@ -354,29 +354,6 @@ static int put_process(struct pprof *p, const struct profile_process *process)
 	return 0;
 }
 
-/* Without a time and name in the header: the same capture gives the same bytes. */
-static int write_gzip(FILE *out, const struct text *data)
-{
-	z_stream z = {.next_in = (Bytef *)(data->data ? data->data : ""),
-		      .avail_in = (uInt)data->length};
-	unsigned char buffer[16384];
-	int code;
-
-	if (data->length > UINT32_MAX)
-		return -EFBIG;
-	/* 16: the format is gzip */
-	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY))
-		return -ENOMEM;
-	do {
-		z.next_out = buffer;
-		z.avail_out = sizeof(buffer);
-		code = deflate(&z, Z_FINISH);
-		fwrite(buffer, 1, sizeof(buffer) - z.avail_out, out);
-	} while (code == Z_OK);
-	deflateEnd(&z);
-	return export_error(out);
-}
-
 int export_pprof(const struct export *export)
 {
 	struct pprof p = {.export = export};
@@ -387,7 +364,7 @@ int export_pprof(const struct export *export)
 		err = put_process(&p, &export->profile->processes[i]);
 	if (!err && (p.out.failed || p.message.failed || p.inner.failed))
 		err = -ENOMEM;
-	err = err ?: write_gzip(export->out, &p.out);
+	err = err ?: export_gzip(export->out, &p.out);
 	map64_clear(&p.locations);
 	map64_clear(&p.mappings);
 	text_clear(&p.out);

@@ -28,10 +28,11 @@
 #define SUFFIX	     ".request"
 
 /*
- * A file of the spool: two lines, and the body.
+ * A file of the spool: a line, headers, an empty line, and the body.
  *
  *     ?name=trainer%7Bhost%3D%22node7%22%7D&from=…&until=…     behind the URL; may be empty
  *     Content-Type: multipart/form-data; boundary=…
+ *
  */
 struct push {
 	char *url, *folder;
@@ -169,14 +170,31 @@ static int add_export(struct text *into, const char *format, const struct profil
 	return err;
 }
 
+static int add_gzip(struct text *into, const struct text *message)
+{
+	char *data = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&data, &size);
+	int err = out ? export_gzip(out, message) : -ENOMEM;
+
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err)
+		text_add_bytes(into, data, size);
+	free(data);
+	return err;
+}
+
 static int store_otlp(struct push *push, const struct profile *profile,
 		      const struct capture_source *source)
 {
-	struct text request = {0};
+	struct text request = {0}, message = {0};
 	int err;
 
-	text_add(&request, "\nContent-Type: application/x-protobuf\n");
-	err = add_export(&request, "otlp", profile, source) ?: spool(push, &request);
+	text_add(&request, "\nContent-Type: application/x-protobuf\nContent-Encoding: gzip\n\n");
+	err = add_export(&message, "otlp", profile, source) ?: add_gzip(&request, &message);
+	err = err ?: spool(push, &request);
+	text_clear(&message);
 	text_clear(&request);
 	return err;
 }
@@ -228,7 +246,7 @@ static int store_pprof(struct push *push, const struct profile *profile,
 	escaped = curl_easy_escape(NULL, text_peek(&name), 0);
 	text_printf(&request,
 		    "?name=%s&from=%llu&until=%llu&format=pprof&spyName=perfx-trace\n"
-		    "Content-Type: multipart/form-data; boundary=" BOUNDARY "\n"
+		    "Content-Type: multipart/form-data; boundary=" BOUNDARY "\n\n"
 		    "--" BOUNDARY
 		    "\r\nContent-Disposition: form-data; name=\"sample_type_config\"; "
 		    "filename=\"c.json\"\r\n\r\n%s\r\n"
@@ -286,22 +304,23 @@ enum outcome { SENT, REFUSED, LATER };
 static enum outcome send_request(struct push *push, char *text, size_t size, uint64_t *wait_ns,
 				 char why[160])
 {
-	char *type = memchr(text, '\n', size);
-	char *body = type ? memchr(type + 1, '\n', size - (size_t)(type + 1 - text)) : NULL;
+	char *header = memchr(text, '\n', size), *body = memmem(text, size, "\n\n", 2);
 	struct curl_slist *headers = NULL;
 	struct text url = {0};
 	curl_off_t later_s = 0;
 	long status = 0;
 	CURLcode code;
 
-	if (!body) {
+	if (!body || body <= header) {
 		snprintf(why, 160, "a damaged file in the spool");
 		return REFUSED;
 	}
-	*type++ = *body++ = '\0';
+	*header++ = *body = '\0';
+	body += 2;
 	text_printf(&url, "%s%s", push->url, text);
-	headers = curl_slist_append(NULL, type);
-	headers = curl_slist_append(headers, "Expect:");
+	headers = curl_slist_append(NULL, "Expect:");
+	for (char *line; (line = strsep(&header, "\n"));)
+		headers = curl_slist_append(headers, line);
 	curl_easy_setopt(push->curl, CURLOPT_URL, text_peek(&url));
 	curl_easy_setopt(push->curl, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(push->curl, CURLOPT_POSTFIELDS, body);
