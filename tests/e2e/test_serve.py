@@ -233,6 +233,16 @@ def free_port():
         return s.getsockname()[1]
 
 
+def assert_dashboard_answers(port):
+    """Prometheus understands each query of the dashboard; those of what this program has have an answer."""
+    dashboard = json.loads((EXAMPLES / "grafana.json").read_text())
+    without = {"step", "gpu", "flops", "memory_live", "wait", "losses"}  # nothing of it happens here
+    for query in (target["expr"] for panel in dashboard["panels"] for target in panel["targets"]):
+        asked = re.sub(r"\$__rate_interval", "30s", re.sub(r"\$(instance|comm)", ".*", query))
+        answer = queried(port, asked)
+        assert answer or any(f"_{word}" in query for word in without), query
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not PROMETHEUS, reason="no promtool here (Debian's package prometheus)")
 def test_prometheus_counts_the_same(calls, tmp_path):
@@ -256,6 +266,7 @@ def test_prometheus_counts_the_same(calls, tmp_path):
         assert [r["value"][1] for r in queried(port, query % "leaf")] == [str(21000 * runs)]
         # a falling counter would look like a reset
         assert [r["value"][1] for r in queried(port, f"resets({query % 'leaf'}[2m])")] == ["0"]
+        assert_dashboard_answers(port)
         assert float(queried(port, "count_over_time(up[2m])")[0]["value"][1]) >= 45
         assert queried(port, "min_over_time(up[50s])")[0]["value"][1] == "1"
     finally:
