@@ -150,6 +150,58 @@ Test(csv, rectangular)
 	}
 }
 
+static bool is_of_type(const struct value *value, enum column_type type)
+{
+	switch (value->kind) {
+	case VALUE_ABSENT:
+		return true;
+	case VALUE_INTEGER:
+	case VALUE_FLAG:
+		return type == COLUMN_U64 || type == COLUMN_COUNT || type == COLUMN_U32 ||
+		       type == COLUMN_TRUTH;
+	case VALUE_REAL:
+		return type == COLUMN_REAL;
+	case VALUE_TEXT:
+	case VALUE_RANK:
+		return type == COLUMN_TEXT;
+	case VALUE_SENTENCE:
+		return type == COLUMN_SENTENCE;
+	case VALUE_JSON:
+		json_decref(value->json);
+		return type == COLUMN_NESTED;
+	}
+	return false;
+}
+
+/* The columns of a database are declared by these types. */
+Test(table, values_have_the_types_of_their_columns)
+{
+	const struct data_table_kind *kind;
+
+	for (size_t i = 0; i < GOLDEN_CASES; i++) {
+		struct scene scene;
+
+		scene_build(&scene, golden_cases[i].build);
+		for (size_t k = 0; (kind = data_table_kind_at(k)); k++) {
+			struct data_table table;
+
+			cr_assert_eq(data_table_fill(&table, kind, scene.profile, scene.analysis),
+				     0);
+			for (size_t j = 0; j < table.rows_count * kind->columns_count; j++) {
+				const struct data_table_column *column =
+					&kind->columns[j % kind->columns_count];
+				struct value value = data_table_value(
+					&table, &table.rows[j / kind->columns_count], column);
+
+				cr_expect(is_of_type(&value, column->type), "%s.%s", kind->name,
+					  column->name);
+			}
+			data_table_clear(&table);
+		}
+		scene_clear(&scene);
+	}
+}
+
 /* Whatever is sorted by, nothing is lost and the order is right. */
 Test(table, sorts_by_every_column)
 {
