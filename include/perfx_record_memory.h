@@ -174,9 +174,11 @@ enum perfx_memory_part {
 #define PERFX_MEMORY_SUM_TCMALLOC	 0x20
 #define PERFX_MEMORY_SUM_MIMALLOC	 0x40
 #define PERFX_MEMORY_SUM_HEAPS		 0x71 /* any of those that were read */
+#define PERFX_MEMORY_SUM_GLIBC_UNREAD	 0x80
 #define PERFX_MEMORY_SUM_JEMALLOC_UNREAD 0x100
 #define PERFX_MEMORY_SUM_TCMALLOC_UNREAD 0x200
 #define PERFX_MEMORY_SUM_MIMALLOC_UNREAD 0x400
+#define PERFX_MEMORY_SUM_UNREAD		 0x780 /* any of those that were not */
 
 /* The memory of a process at one moment, read from outside. Bytes; UINT64_MAX: not known. */
 struct perfx_memory_sum {
@@ -192,7 +194,7 @@ struct perfx_memory_sum {
 	__u64 heap_arenas_count;
 	__u64 python_blocks_count;
 	__u64 other_heaps_held_bytes, other_heaps_free_bytes; /* of other allocators' heaps */
-	__u64 mappings_count; /* 0: not counted */
+	__u64 mappings_count;				      /* 0: not counted */
 	__u64 resident[PERFX_MEMORY_PARTS_MAX];
 	/* a page that n processes map counts as an n-th */
 	__u64 proportional[PERFX_MEMORY_PARTS_MAX];

@@ -13,6 +13,7 @@ struct sums_scene {
 	uint64_t first, middle, last; /* bytes of it */
 	uint64_t others;	      /* bytes of HEAP_USED beside it */
 	unsigned processes;
+	bool has_jemalloc; /* in place of glibc */
 };
 
 static void put_sum(struct stream *s, const struct sums_scene *scene, uint32_t process,
@@ -27,6 +28,13 @@ static void put_sum(struct stream *s, const struct sums_scene *scene, uint32_t p
 		.huge_bytes = 2 * bytes,
 	};
 
+	if (scene->has_jemalloc) {
+		sum.flags = PERFX_MEMORY_SUM_JEMALLOC;
+		sum.heap_held_bytes = sum.heap_free_bytes = UINT64_MAX;
+		sum.heap_arenas_count = 0;
+		sum.other_heaps_held_bytes = GIB;
+		sum.other_heaps_free_bytes = bytes;
+	}
 	sum.resident[scene->part] = sum.proportional[scene->part] = bytes;
 	sum.resident[PERFX_MEMORY_HEAP_USED] += scene->others;
 	sum.proportional[PERFX_MEMORY_HEAP_USED] += scene->others;
@@ -66,7 +74,8 @@ static void expect_sums(const char *kind, struct sums_scene scene, enum finding_
 
 Test(rules_memory_sum, copies_that_grow)
 {
-	struct sums_scene scene = {PERFX_MEMORY_COPIED, 64 * MIB, 84 * MIB, 104 * MIB, MIB, 4};
+	struct sums_scene scene = {
+		PERFX_MEMORY_COPIED, 64 * MIB, 84 * MIB, 104 * MIB, MIB, 4, false};
 
 	expect_sums("CopyOnWrite", scene, FINDING_HIGH,
 		    "its own copies of 104 MiB of its parent's memory; 0 B is shared still; "
@@ -84,13 +93,13 @@ Test(rules_memory_sum, copies_that_grow)
 	expect_sums("CopyOnWrite", scene, FINDING_LOW,
 		    "12 processes of this parent have copied 1.22 GiB in all");
 	/* little */
-	scene = (struct sums_scene){PERFX_MEMORY_COPIED, MIB, 32 * MIB, 63 * MIB, MIB, 4};
+	scene = (struct sums_scene){PERFX_MEMORY_COPIED, MIB, 32 * MIB, 63 * MIB, MIB, 4, false};
 	expect_sums("CopyOnWrite", scene, 0, NULL);
 }
 
 Test(rules_memory_sum, zeros_in_huge_pages)
 {
-	struct sums_scene scene = {PERFX_MEMORY_HUGE_PADDING, 0, 0, 300 * MIB, 900 * MIB, 1};
+	struct sums_scene scene = {PERFX_MEMORY_HUGE_PADDING, 0, 0, 300 * MIB, 900 * MIB, 1, false};
 
 	expect_sums("HugePagePadding", scene, FINDING_LOW,
 		    "about 300 MiB of 600 MiB in huge pages holds only zeros (a sample of 4,096 "
@@ -108,7 +117,7 @@ Test(rules_memory_sum, zeros_in_huge_pages)
 Test(rules_memory_sum, arenas_that_keep_memory)
 {
 	struct sums_scene scene = {
-		PERFX_MEMORY_HEAP_FREE, 800 * MIB, 600 * MIB, 900 * MIB, 200 * MIB, 1};
+		PERFX_MEMORY_HEAP_FREE, 800 * MIB, 600 * MIB, 900 * MIB, 200 * MIB, 1, false};
 
 	expect_sums("Fragmentation", scene, FINDING_MEDIUM,
 		    "600 MiB of 800 MiB that malloc (glibc) holds in 37 arenas is free and kept: "
@@ -121,7 +130,8 @@ Test(rules_memory_sum, arenas_that_keep_memory)
 /* Shared memory counts once, and the peak of the job is not the sum of the processes' peaks. */
 Test(rules_memory_sum, all_processes)
 {
-	struct sums_scene scene = {PERFX_MEMORY_SHARED, 100 * MIB, 300 * MIB, 200 * MIB, MIB, 2};
+	struct sums_scene scene = {
+		PERFX_MEMORY_SHARED, 100 * MIB, 300 * MIB, 200 * MIB, MIB, 2, false};
 	struct report report = replay_sums(&scene);
 	struct perfx_memory_sum sum;
 

@@ -47,7 +47,7 @@ size_t memory_sum_allocators(const struct perfx_memory_sum *sum, bool were_read,
 		const char *name;
 		uint32_t is_read, is_unread;
 	} allocators[] = {
-		{"glibc", PERFX_MEMORY_SUM_GLIBC, 0},
+		{"glibc", PERFX_MEMORY_SUM_GLIBC, PERFX_MEMORY_SUM_GLIBC_UNREAD},
 		{"jemalloc", PERFX_MEMORY_SUM_JEMALLOC, PERFX_MEMORY_SUM_JEMALLOC_UNREAD},
 		{"tcmalloc", PERFX_MEMORY_SUM_TCMALLOC, PERFX_MEMORY_SUM_TCMALLOC_UNREAD},
 		{"mimalloc", PERFX_MEMORY_SUM_MIMALLOC, PERFX_MEMORY_SUM_MIMALLOC_UNREAD},

@@ -218,6 +218,14 @@ static bool has_library(const struct maps *maps, const char *pattern)
 	return false;
 }
 
+static bool maps_have_heap(const struct maps *maps)
+{
+	for (size_t i = 0; i < maps__count(maps); i++)
+		if (!strcmp(maps__at(maps, i)->path, "[heap]"))
+			return true;
+	return false;
+}
+
 /* Of each allocator the process may have a heap: libraries bring their own. */
 static int claim_heaps(struct reading *reading)
 {
@@ -226,6 +234,8 @@ static int claim_heaps(struct reading *reading)
 	int err = glibc_heap_read(reading->pages, reading->maps, &heap);
 	bool rough = !err && !heap.exact;
 
+	if (err && err != -ENOENT)
+		record->flags |= PERFX_MEMORY_SUM_GLIBC_UNREAD;
 	if (!err) {
 		note_glibc(record, &heap);
 		err = claim_heap(reading, &heap);
@@ -246,6 +256,11 @@ static int claim_heaps(struct reading *reading)
 	}
 	if (rough)
 		record->flags |= PERFX_MEMORY_SUM_ROUGH;
+	/* with another allocator, glibc's arena was never used; otherwise its layout is unknown */
+	if (!(record->flags & (PERFX_MEMORY_SUM_HEAPS | PERFX_MEMORY_SUM_UNREAD)) &&
+	    (has_library(reading->maps, "libc.so.6") || has_library(reading->maps, "libc-2.*")) &&
+	    maps_have_heap(reading->maps))
+		record->flags |= PERFX_MEMORY_SUM_GLIBC_UNREAD;
 	/* a heap that cannot be read is none */
 	return err == -ENOMEM ? err : order_claims(&reading->claims);
 }
@@ -297,7 +312,8 @@ static int make_claims(struct reading *reading)
 		else
 			err = claim_gaps(reading, mapping, heaps_count, python);
 	}
-	if (python)
+	/* free-threaded builds, and those with another allocator, have no pools */
+	if (reading->python.pools_count)
 		reading->record->flags |= PERFX_MEMORY_SUM_PYTHON;
 	for (size_t i = 0; i < reading->python.ranges.count && !err; i++)
 		err = claim(reading, reading->python.ranges.list[i].start,

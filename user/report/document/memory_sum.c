@@ -97,8 +97,7 @@ static void say_heaps(struct text *text, const struct perfx_memory_sum *sum)
 	text_clear(&names);
 	if (memory_sum_allocators(sum, false, &names))
 		text_printf(text,
-			    " The layout of a heap is unknown (%s): it is in other mappings, not "
-			    "divided into used and free.",
+			    " A heap could not be read (%s): it is not divided into used and free.",
 			    text_peek(&names));
 	text_finish(&names, &text->failed);
 }
