@@ -57,28 +57,18 @@ static inline void expect_ms(const struct account *account, enum account_class c
 		     (unsigned long long)account->ns[class]);
 }
 
-static inline struct report end_of_threads(struct stream *s, uint64_t main_ms, uint64_t runnable_ms,
-					   uint64_t pool_ms)
+static inline struct report end_of_ms(struct stream *s, uint64_t main_ms, uint64_t runnable_ms,
+				      uint64_t pool_ms)
 {
-	struct report report;
-
-	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, main_ms * MS, runnable_ms * MS);
-	stream_thread(s, 1, POOL, "loader", 'R', 10 * S, pool_ms * MS, 0);
-	stream_usage(s, 1, 0, 0, 0, 200 << 20);
-	stream_usage(s, 1, 10 * S, (main_ms + pool_ms) * MS, 0, 200 << 20);
-	stream_end(s, 10 * S, 0);
-	report.aggregate = replay(s);
-	report.profile = aggregate__finish(report.aggregate);
-	report.analysis = analyze(report.profile, NULL);
-	cr_assert_not_null(report.analysis);
-	return report;
+	return end_of_threads(s, (struct threads_time){main_ms * MS, runnable_ms * MS, pool_ms * MS,
+						       (main_ms + pool_ms) * MS});
 }
 
 /* A process whose main thread runs for 100 ms of ten seconds. */
 static inline struct report end_of_pool_after(struct stream *s, uint64_t pool_ms,
 					      uint64_t runnable_ms)
 {
-	return end_of_threads(s, 100, runnable_ms, pool_ms);
+	return end_of_ms(s, 100, runnable_ms, pool_ms);
 }
 
 static inline struct report end_of_pool(struct stream *s, uint64_t pool_ms)

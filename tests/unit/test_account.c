@@ -494,7 +494,7 @@ Test(account, a_thread_that_waits_for_its_workers_at_times)
 				    "/usr/lib/python3/dist-packages/vectors/model.py", 90);
 		samples(&s, (struct perfx_sample){.stack = cases[i / 2].computes}, 500);
 		waits(&s, PERFX_WAIT_FUTEX, 7, cases[i / 2].waits, 4000);
-		report = end_of_threads(&s, 5000, 0, works ? 3000 : 0);
+		report = end_of_ms(&s, 5000, 0, works ? 3000 : 0);
 		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_COMPUTING, 5000);
 		expect_ms(account_of_thread(account_of(&report), MAIN),
 			  works ? ACCOUNT_JOIN : cases[i / 2].otherwise, 4000);
@@ -520,7 +520,7 @@ Test(account, a_package_that_works_on_its_data)
 			    "/usr/lib/python3/dist-packages/vectors/model.py", 90);
 	samples(&s, (struct perfx_sample){.stack = OF_VOCAB}, 500);
 	waits(&s, PERFX_WAIT_FUTEX, 7, OF_REPORTS, 4000);
-	report = end_of_threads(&s, 5000, 0, 3000);
+	report = end_of_ms(&s, 5000, 0, 3000);
 	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_INPUT, 4000);
 	cr_expect_not_null(find(&report, "InputWait"));
 	forget(&report);
@@ -548,7 +548,7 @@ Test(account, timers_of_an_event_loop)
 			stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
 				     .tid = POOL, .reason = PERFX_WAIT_EPOLL, .object = 8,
 				     .blocked_ns = 10 * S, .count = 1, .max_ns = 10 * S);
-		report = end_of_threads(&s, 10, 0, 0);
+		report = end_of_ms(&s, 10, 0, 0);
 		expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_SLEEP, 9900);
 		cr_expect_eq(find(&report, "SleepWait") != NULL, cases[i].sleeps, "case %zu", i);
 		cr_expect_eq(find(&report, "IdleTarget") != NULL, !cases[i].sleeps, "case %zu", i);
@@ -569,7 +569,7 @@ Test(account, a_worker_of_ray_waits_for_tasks)
 	stream_object_of(&s, 1, PERFX_WAIT_EPOLL, 7, "epoll of its own events (descriptor 3)",
 			 PERFX_OBJECT_OWN_EVENTS);
 	wait_once(&s, MAIN, PERFX_WAIT_EPOLL, 7, OF_RAY, 9900);
-	report = end_of_threads(&s, 10, 0, 0);
+	report = end_of_ms(&s, 10, 0, 0);
 	expect_ms(account_of_thread(account_of(&report), MAIN), ACCOUNT_OTHER, 9900);
 	cr_expect_null(find(&report, "SleepWait"));
 	forget(&report);
@@ -763,7 +763,7 @@ Test(account, a_lock_that_costs_no_cpu)
 		begin(&s);
 		samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 300);
 		blocked(&s, POOL, PERFX_WAIT_GIL, 5100, 600);
-		report = end_of_threads(&s, i ? 9000 : 6000, 0, 9500);
+		report = end_of_ms(&s, i ? 9000 : 6000, 0, 9500);
 		cr_assert_not_null(find(&report, "GilWait"));
 		cr_expect_eq(find(&report, "GilWait")->severity, i ? FINDING_LOW : FINDING_MEDIUM);
 		forget(&report);

@@ -624,7 +624,7 @@ Test(hottest, who_is_given_something_by_a_thread_that_sleeps)
 			70);
 		samples(&s, (struct perfx_sample){.stack = NATIVE}, 300);
 		blocked(&s, POOL, PERFX_WAIT_SLEEP, 9000, 900);
-		report = end_of_threads(&s, 3000, 0, 100);
+		report = end_of_ms(&s, 3000, 0, 100);
 		cr_expect_eq(account_of(&report)->tid, holder ? POOL : MAIN);
 		cr_expect_eq(find(&report, "SleepWait") != NULL, holder != 0);
 		forget(&report);

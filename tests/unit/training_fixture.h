@@ -138,21 +138,31 @@ struct report {
 };
 
 /* on_cpu_ns: of the main thread. */
-static inline struct report end_running(struct stream *s, uint64_t on_cpu_ns, uint64_t runnable_ns,
-					uint64_t cpu_ns)
+/* How the threads spent ten seconds. process_ns: CPU time of all threads. */
+struct threads_time {
+	uint64_t main_ns, runnable_ns, pool_ns, process_ns;
+};
+
+static inline struct report end_of_threads(struct stream *s, struct threads_time time)
 {
 	struct report report;
 
-	stream_thread(s, 1, MAIN, "python3", 'R', 10 * S, on_cpu_ns, runnable_ns);
-	stream_thread(s, 1, POOL, "loader", 'S', 10 * S, 1 * S, 0);
+	stream_thread(s, 1, MAIN, "python3", 'S', 10 * S, time.main_ns, time.runnable_ns);
+	stream_thread(s, 1, POOL, "loader", 'R', 10 * S, time.pool_ns, 0);
 	stream_usage(s, 1, 0, 0, 0, 200 << 20);
-	stream_usage(s, 1, 10 * S, cpu_ns, 0, 200 << 20);
+	stream_usage(s, 1, 10 * S, time.process_ns, 0, 200 << 20);
 	stream_end(s, 10 * S, 0);
 	report.aggregate = replay(s);
 	report.profile = aggregate__finish(report.aggregate);
 	report.analysis = analyze(report.profile, NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
+}
+
+static inline struct report end_running(struct stream *s, uint64_t on_cpu_ns, uint64_t runnable_ns,
+					uint64_t cpu_ns)
+{
+	return end_of_threads(s, (struct threads_time){on_cpu_ns, runnable_ns, 1 * S, cpu_ns});
 }
 
 static inline struct report end_without_call(struct stream *s, uint64_t runnable_ns,
