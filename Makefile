@@ -716,5 +716,5 @@ $(BUILD)/bench/markers: BENCH_FLAGS = $(NVTX_FLAGS)
 clean:
 	rm -rf $(BUILD)
 
-# (unpacked systems for package tests have files of that name, too)
--include $(shell find $(BUILD) \( -name roots -o -name 'tmp*' \) -prune -o -name '*.d' -type f -print 2>/dev/null)
+# (unpacked systems for package tests, and sources of libraries, have files of that name, too)
+-include $(shell find $(BUILD) \( -name roots -o -name 'tmp*' -o -path '*/package/*/*-[0-9]*' \) -prune -o -name '*.d' -type f -print 2>/dev/null)
