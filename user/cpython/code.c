@@ -83,6 +83,11 @@ static char *read_string(pid_t pid, const struct code_offsets *code, uint64_t ad
 	return length ? text_take(&text) : strdup("");
 }
 
+char *code_string(pid_t pid, const struct cpython *python, uint64_t address)
+{
+	return read_string(pid, &python->release.code, address);
+}
+
 /* The beginning of a code object, up to its bytecode. */
 #define CODE_BYTES 256
 

@@ -24,6 +24,9 @@ struct code {
 int code_read(pid_t pid, const struct cpython *python, uint64_t address, struct code *code);
 void code_clear(struct code *code);
 
+/* The text of a str object, UTF-8; the caller frees. NULL with errno: ESTALE: none is there. */
+char *code_string(pid_t pid, const struct cpython *python, uint64_t address);
+
 /* Tells it from a code object that has, or had, the same address, as python_code() in
  * bpf/python.bpf.h does. 0, -ESTALE, or -ESRCH and the like. */
 int code_identity(pid_t pid, const struct cpython *python, uint64_t address, uint32_t *identity);

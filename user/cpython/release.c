@@ -119,6 +119,7 @@ struct description {
 	uint8_t interpreter, thread, frame, code;
 	uint8_t gil;	  /* ceval_gil, counted from interpreter */
 	uint8_t debugger; /* debugger_support; 0: there is none */
+	uint8_t set, number, generator;
 };
 
 enum { WORD_VERSION = 1, WORD_FREE_THREADED = 2, WORD_INTERPRETERS = 5 };
@@ -131,7 +132,10 @@ static const struct description descriptions[] = {
 	 .frame = 31,
 	 .code = 39,
 	 .gil = 9,
-	 .debugger = 89},
+	 .debugger = 89,
+	 .set = 62,
+	 .number = 71,
+	 .generator = 83},
 };
 
 static uint64_t word_of(const uint8_t *runtime, size_t index)
@@ -251,6 +255,31 @@ static bool describe_remote(const uint8_t *runtime, const struct description *at
 	return valid && (uint64_t)remote->path + remote->path_bytes <= thread;
 }
 
+static bool describe_tasks(const uint8_t *runtime, const struct description *at,
+			   struct task_offsets *tasks)
+{
+	enum { T_NATIVE_ID = 6, F_STACK_POINTER = 6, S_TABLE = 2, S_MASK, L_TAG = 1, L_DIGITS };
+	enum { G_FRAME = 2, G_STATE };
+	bool valid = true;
+
+	*tasks = (struct task_offsets){
+		.thread_tid = offset_at(runtime, at->thread + T_NATIVE_ID,
+					word_of(runtime, at->thread), &valid),
+		.frame_top = offset_at(runtime, at->frame + F_STACK_POINTER,
+				       word_of(runtime, at->frame), &valid),
+		.set_table =
+			offset_at(runtime, at->set + S_TABLE, word_of(runtime, at->set), &valid),
+		.set_mask = offset_at(runtime, at->set + S_MASK, word_of(runtime, at->set), &valid),
+		.long_tag = offset_at(runtime, at->number + L_TAG, UINT16_MAX, &valid),
+		.long_digits = offset_at(runtime, at->number + L_DIGITS, UINT16_MAX, &valid),
+		.generator_frame = offset_at(runtime, at->generator + G_FRAME,
+					     word_of(runtime, at->generator), &valid),
+		.generator_state = offset_at(runtime, at->generator + G_STATE,
+					     word_of(runtime, at->generator), &valid),
+	};
+	return valid;
+}
+
 static const char *describe(const uint8_t *runtime, const struct description *at,
 			    struct cpython_release *release)
 {
@@ -263,7 +292,8 @@ static const char *describe(const uint8_t *runtime, const struct description *at
 		offset_at(runtime, (size_t)at->interpreter + at->gil, limit, &valid);
 	if (!describe_frames(runtime, at, &release->frames) ||
 	    !describe_code(runtime, at, &release->code) ||
-	    (at->debugger && !describe_remote(runtime, at, &release->remote)) || !valid)
+	    (at->debugger && !describe_remote(runtime, at, &release->remote)) ||
+	    (at->generator && !describe_tasks(runtime, at, &release->tasks)) || !valid)
 		return "its _Py_DebugOffsets make no sense";
 	return NULL;
 }

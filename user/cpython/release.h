@@ -35,10 +35,20 @@ struct remote_script_offsets {
 	uint16_t path_bytes;
 };
 
+/* For asyncio's tasks (cpython/tasks.h); generator_frame 0: the release does not describe them. */
+struct task_offsets {
+	uint16_t thread_tid;	      /* in a thread state */
+	uint16_t frame_top;	      /* pointer behind the top of a frame's stack */
+	uint16_t set_table, set_mask; /* of a set */
+	uint16_t long_tag, long_digits;
+	uint16_t generator_frame, generator_state; /* of a coroutine, too */
+};
+
 struct cpython_release {
 	struct perfx_python_layout frames; /* without its addresses */
 	struct code_offsets code;
 	struct remote_script_offsets remote;
+	struct task_offsets tasks;
 	uint16_t runtime_interpreters; /* in _PyRuntime */
 	/* GIL struct: in _PyRuntime, or where the first interpreter points to */
 	uint16_t runtime_gil, interpreter_gil;

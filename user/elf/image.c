@@ -727,6 +727,17 @@ uint64_t mapped_symbol(const struct image *image, uint64_t bias, const char *nam
 	return bias + vaddr;
 }
 
+uint64_t mapped_section(const struct image *image, uint64_t bias, const char *name, uint64_t *bytes)
+{
+	const uint8_t *content;
+	Elf64_Shdr shdr;
+
+	if (!elf_view__section(&image->file, name, &shdr, &content))
+		return 0;
+	*bytes = shdr.sh_size;
+	return bias + shdr.sh_addr;
+}
+
 uint64_t mapped_variable(pid_t pid, const struct maps *maps, const struct image *image,
 			 uint64_t bias, const char *name)
 {

@@ -205,6 +205,10 @@ struct image *mapped_image_open(pid_t pid, const struct mapping *mapping, uint64
  * may be NULL. */
 uint64_t mapped_symbol(const struct image *image, uint64_t bias, const char *name, uint64_t *bytes);
 
+/* The address in the process of a section and its size; 0: the file has none of that name. */
+uint64_t mapped_section(const struct image *image, uint64_t bias, const char *name,
+			uint64_t *bytes);
+
 /* The same of a variable. A program that uses a library's variable may have a copy of its own,
  * which the library uses too (R_X86_64_COPY): so the executable is asked first. */
 uint64_t mapped_variable(pid_t pid, const struct maps *maps, const struct image *image,
