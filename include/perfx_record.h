@@ -86,6 +86,7 @@
 	X(LATE,              late,              56,  40,  40, 1, EVENT)          \
 	X(WAIT_OBJECT,       wait_object,       58,  24,  24, 1, FACT)           \
 	X(WAIT_TARGET,       wait_target,       85,  48,  48, 1, EVENT)          \
+	X(ASYNC_TASK,        async_task,        94,  48,  48, 2, EVENT)          \
 	X(PYTHON,            python,            59,  16,  16, 2, FACT)           \
 	X(SAMPLING,          sampling,          62,  32,  32, 1, FACT)           \
 	X(LIMITS,            limits,            76, 120,  72, 0, FACT)           \

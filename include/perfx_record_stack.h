@@ -317,6 +317,23 @@ struct perfx_wait_target {
 	IS_ID(process, PROCESS)  \
 	IS_WITHIN(kind, PERFX_TARGET_UNKNOWN, PERFX_TARGET_KINDS - 1)
 
+/* An asyncio task of CPython 3.14 or later in a dump, which has not ended; one record for each task
+ * that awaits it. strings: name; its coroutines, innermost first, "function\tfile\tline\n" each */
+struct perfx_async_task {
+	struct perfx_record hdr;
+	__u64 time_ns;	  /* that of all tasks of one dump */
+	__u64 task;	  /* tells it from others */
+	__u64 awaited_by; /* the task that waits for its end; 0: none */
+	__u32 process;
+	__u32 tid;   /* thread of its event loop; 0: it has ended */
+	__u32 flags; /* PERFX_ASYNC_TASK_RUNS */
+	__u32 pad;
+};
+#define PERFX_ASYNC_TASK_RUNS 0x1 /* on its thread: its coroutines are in that thread's stack */
+#define PERFX_FIELDS_async_task \
+	IS_TIME(time_ns)        \
+	IS_ID(process, PROCESS)
+
 /* Time of a thread off the CPU, by reason: exact. Unfinished waits contribute their time so far,
  * and are counted at their end or at that of the recording. */
 struct perfx_blocked {

@@ -18,11 +18,18 @@ struct state_seen {
 	bool is_last; /* of the last dump */
 };
 
-/* Threads of a dump. */
+struct task_seen {
+	struct perfx_async_task record;
+	const char *name, *coroutines;
+};
+
+/* Threads of a dump, and the asyncio tasks of their processes. */
 struct thread_states {
 	struct map64 ids; /* process, tid → list[] */
 	struct state_seen *list;
 	size_t capacity, count;
+	struct task_seen *tasks; /* of the last reading */
+	size_t tasks_count, tasks_capacity;
 };
 
 /* NULL with errno: ERANGE, ENOMEM. */
@@ -66,6 +73,22 @@ static int handle_wait_target(struct aggregate *a, const struct event *event)
 	seen->target = event->wait_target;
 	seen->text = intern(a, event->strings[0]);
 	return seen->text ? 0 : -ENOMEM;
+}
+
+static int handle_async_task(struct aggregate *a, const struct event *event)
+{
+	struct thread_states *states = a->thread_states;
+	struct task_seen seen = {event->async_task, intern(a, event->strings[0]),
+				 intern(a, event->strings[1])};
+
+	if (!seen.name || !seen.coroutines)
+		return -ENOMEM;
+	if (states->tasks_count && states->tasks[0].record.time_ns < seen.record.time_ns)
+		states->tasks_count = 0;
+	if (states->tasks_count >= AGGREGATE_THREAD_STATES_MAX ||
+	    !process_get(a, seen.record.process))
+		return rejected(a);
+	return LIST_ADD(states->tasks, seen) ? -ENOMEM : 0;
 }
 
 /* The target belongs to the wait of the last record only. */
@@ -156,10 +179,40 @@ static void add_state(struct finish_ctx *ctx, struct profile_process *process,
 
 ORDER(by_tid, struct profile_thread_state, ASCENDING(a->tid, b->tid))
 
+static int fill_tasks(struct finish_ctx *ctx, const struct thread_states *states)
+{
+	FOR_EACH (seen, states->tasks) {
+		struct profile_process *process = process_at(ctx, seen->record.process);
+		struct profile_async_task task = {
+			.id = seen->record.task,
+			.awaited_by = seen->record.awaited_by,
+			.tid = seen->record.tid,
+			.runs = seen->record.flags & PERFX_ASYNC_TASK_RUNS,
+			.name = seen->name,
+			.coroutines = seen->coroutines,
+		};
+		size_t capacity;
+
+		if (!process)
+			continue;
+		capacity = process->tasks_count;
+		if (!(capacity & (capacity - 1)) &&
+		    !(process->tasks =
+			      reallocarray(process->tasks, 2 * capacity + 1, sizeof(task))))
+			return -ENOMEM;
+		process->tasks[process->tasks_count++] = task;
+	}
+	return 0;
+}
+
 static int fill_states(struct finish_ctx *ctx)
 {
 	struct thread_states *states = ctx->a->thread_states;
 	uint64_t dump_ns = find_last_dump(ctx, states);
+	int err = fill_tasks(ctx, states);
+
+	if (err)
+		return err;
 
 	FOR_EACH_OF (seen, *states) {
 		struct profile_process *process = process_at(ctx, seen->record.process);
@@ -192,11 +245,13 @@ static void clear_states(void *state)
 
 	map64_clear(&states->ids);
 	free(states->list);
+	free(states->tasks);
 }
 
 const struct part part_thread_states = {
 	PART_STATE(thread_states),
-	.add = {TAKES(THREAD_STATE, thread_state), TAKES(WAIT_TARGET, wait_target)},
+	.add = {TAKES(THREAD_STATE, thread_state), TAKES(WAIT_TARGET, wait_target),
+		TAKES(ASYNC_TASK, async_task)},
 	.finish = fill_states,
 	.clear = clear_states,
 };

@@ -23,6 +23,7 @@ void profile_clear(struct profile *profile)
 		free(process->values);
 		free(process->samples.list);
 		free(process->states);
+		free(process->tasks);
 		free(process->end.samples);
 		free(process->files);
 		free(process->steps.samples);

@@ -525,6 +525,8 @@ struct profile_process {
 	size_t files_count;
 	struct profile_thread_state *states; /* of a dump, ascending tids; none: it is no dump */
 	size_t states_count;
+	struct profile_async_task *tasks; /* of a dump, in the order in which they were found */
+	size_t tasks_count;
 	struct profile_rival *rivals; /* ns descending */
 	size_t rivals_count;
 	struct profile_stack_quality stacks;

@@ -28,6 +28,17 @@ struct profile_wait_target {
 	bool orphaned;	      /* a mutex whose owner is no thread of the process any more */
 };
 
+/* An asyncio task that had not ended (CPython 3.14 and later). Several rows of one task: several
+ * tasks await it. */
+struct profile_async_task {
+	uint64_t id, awaited_by; /* 0: nobody awaits it */
+	uint32_t tid;		 /* thread of its event loop; 0: it has ended */
+	bool runs;		 /* its coroutines are in the stack of that thread */
+	const char *name;	 /* "": unknown */
+	/* Its coroutines, innermost first, "function\tfile\tline\n" each. */
+	const char *coroutines;
+};
+
 struct profile_thread_state {
 	uint32_t tid;
 	const char *comm;

@@ -464,11 +464,24 @@ static void add_unowned(struct text *text, const struct profile_thread_state *st
 	}
 }
 
+/* A worker of concurrent.futures or multiprocessing takes its next task from a queue in C. */
+static bool is_idle_worker(const struct profile_thread_state *state)
+{
+	const struct profile_stack *stack = state->stack;
+	size_t python = stack ? dump_first_python(stack) : 0;
+
+	return stack && state->reason == PERFX_WAIT_FUTEX && python < stack->frames_count &&
+	       frame_is(stack->frames[python], CODE_POOL_THREAD) &&
+	       frame_is(stack->frames[python], CODE_POOL_LOOP);
+}
+
 static void add_target(struct text *text, const struct dump_thread *thread)
 {
 	const struct profile_thread_state *state = thread->state;
 
-	if (!state->target.text[0]) {
+	if (is_idle_worker(state)) {
+		text_add(text, "its next task: an idle worker of a pool");
+	} else if (!state->target.text[0]) {
 		add_reason(text, state);
 	} else if (state->target.kind == PERFX_TARGET_LOCK) {
 		add_unowned(text, state);
@@ -530,6 +543,41 @@ const struct profile_frame *dump_place(const struct profile_stack *stack)
 	else if (location_native(stack->frames, stack->frames_count) < stack->frames_count)
 		own = stack->frames[location_native(stack->frames, stack->frames_count)];
 	return own ?: stack->frames[0];
+}
+
+static const char *copy_field(char *to, size_t room, const char *from, const char *ends)
+{
+	size_t length = strcspn(from, ends);
+
+	snprintf(to, room, "%.*s", (int)length, from);
+	return from + length + (from[length] == ends[0]);
+}
+
+bool dump_next_coroutine(const char **lines, struct dump_coroutine *coroutine)
+{
+	const char *at = *lines;
+
+	if (!*at)
+		return false;
+	at = copy_field(coroutine->function, sizeof(coroutine->function), at, "\t\n");
+	at = copy_field(coroutine->file, sizeof(coroutine->file), at, "\t\n");
+	coroutine->line = (uint32_t)strtoul(at, NULL, 10);
+	at += strcspn(at, "\n");
+	*lines = at + (*at == '\n');
+	return true;
+}
+
+bool dump_hides_tasks(const struct profile_process *process)
+{
+	if (process->tasks_count)
+		return false;
+	FOR_EACH (state, process->states)
+		for (size_t i = 0; state->stack && i < state->stack->frames_count; i++)
+			if (glob_matches("*/asyncio/base_events.py",
+					 state->stack->frames[i]->file) &&
+			    !strcmp(frame_last_name(state->stack->frames[i]), "run_forever"))
+				return true;
+	return false;
 }
 
 static bool has_ended(const struct profile_thread_state *state)

@@ -119,6 +119,16 @@ bool dump_frame_tells(const struct profile_stack *stack, size_t i, size_t first_
  * else the innermost. NULL: none is known. */
 const struct profile_frame *dump_place(const struct profile_stack *stack);
 
+/* A coroutine of an asyncio task. */
+struct dump_coroutine {
+	char function[1024], file[1024]; /* longer ones are cut */
+	uint32_t line;			 /* 0: unknown */
+};
+/* Takes the next line of profile_async_task.coroutines. False: there is none. */
+bool dump_next_coroutine(const char **lines, struct dump_coroutine *coroutine);
+/* Does the process run an event loop of asyncio whose tasks its release does not show? */
+bool dump_hides_tasks(const struct profile_process *process);
+
 /* The steps of dump__new(), in this order: wait_graph.c has the first two, dump.c the last. 0 or
  * -ENOMEM. */
 int dump_graph(const struct profile *profile, struct dump *dump); /* edges, deadlocks, culprit */

@@ -129,6 +129,7 @@ static int emit_timed(struct time_slice *slice, const struct event *event, bool 
 	case PERFX_KIND_FILE_SAMPLE:
 	case PERFX_KIND_THREAD_STATE:
 	case PERFX_KIND_WAIT_TARGET:
+	case PERFX_KIND_ASYNC_TASK:
 	case PERFX_KIND_GPU_ACTIVITY:
 	case PERFX_KIND_GPU_USAGE:
 	case PERFX_KIND_GPU_MEMORY:

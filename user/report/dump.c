@@ -18,11 +18,14 @@
 
 #include "analyze/location.h"
 #include "base/escape.h"
+#include "base/grow.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "report/document/document.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of a brief report. */
@@ -208,6 +211,81 @@ static void compose_group(struct layout *l, const struct dump_group *group)
 		compose_stack(l, first->state->stack);
 }
 
+/* Tasks that are awaited in a circle, or by each other in many ways, end here. */
+#define TASK_DEPTH_MAX 32
+#define TASKS_SHOWN    100
+
+static bool is_known_task(const struct profile_process *process, uint64_t id)
+{
+	FOR_EACH (task, process->tasks)
+		if (task->id == id)
+			return true;
+	return false;
+}
+
+/* The task, its coroutines callers first, and below them the tasks that it awaits. */
+static void add_task(struct text *text, const struct profile_process *process,
+		     const struct profile_async_task *task, int depth, size_t *left)
+{
+	const char *lines = task->coroutines;
+	struct dump_coroutine *c = malloc(sizeof(*c));
+	struct text place = {0};
+
+	if (!c || depth > TASK_DEPTH_MAX || !*left) {
+		free(c);
+		return;
+	}
+	(*left)--;
+	text_printf(text, "    %*s", 2 * depth, "");
+	escape_name(text, task->name[0] ? task->name : "(task)");
+	text_add(text, task->runs ? " runs:" : ":");
+	while (dump_next_coroutine(&lines, c)) {
+		text_add(&place, place.length ? " ← " : " ");
+		escape_name(&place, c->function);
+		text_add(&place, " (");
+		escape_name(&place, base_name(c->file));
+		text_printf(&place, ":%u)", c->line);
+	}
+	text_add(text, text_peek(&place));
+	text_add(text, "\n");
+	text_finish(&place, &text->failed);
+	free(c);
+	FOR_EACH (other, process->tasks)
+		if (other->awaited_by == task->id)
+			add_task(text, process, other, depth + 1, left);
+}
+
+/* The asyncio tasks of a process, as a tree of who awaits whom, for each event loop's thread. */
+static void compose_tasks(struct layout *l, const struct profile_process *process)
+{
+	size_t left = l->options->full ? SIZE_MAX : TASKS_SHOWN;
+	uint32_t tid = UINT32_MAX;
+	struct text text = {0};
+
+	if (dump_hides_tasks(process))
+		document_printf(
+			l->document, BLOCK_NOTE,
+			"The asyncio tasks of pid %u are not shown: CPython says where they "
+			"are since 3.14.",
+			process->pid);
+	FOR_EACH (task, process->tasks) {
+		if (is_known_task(process, task->awaited_by))
+			continue;
+		if (task->tid != tid && text.length)
+			document_add_plot(l->document, &text, &(struct text){0});
+		if (task->tid != tid)
+			document_printf(l->document, BLOCK_CAPTION,
+					task->tid
+						? "asyncio tasks of pid %u, event loop of thread %u"
+						: "asyncio tasks of pid %u, whose thread has ended",
+					process->pid, task->tid);
+		tid = task->tid;
+		add_task(&text, process, task, 0, &left);
+	}
+	if (text.length)
+		document_add_plot(l->document, &text, &(struct text){0});
+}
+
 static void compose_groups(struct layout *l)
 {
 	size_t class = SIZE_MAX, shown = 0, left = 0;
@@ -299,6 +377,8 @@ void dump_compose(struct document *document, const struct profile *profile, cons
 	compose_moves(&l);
 	compose_ranks(&l);
 	compose_groups(&l);
+	FOR_EACH (process, profile->processes)
+		compose_tasks(&l, process);
 }
 
 static int compose(struct document *document, const struct profile *profile,

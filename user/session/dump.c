@@ -128,6 +128,7 @@ static void find_targets(struct recording *recording)
 		free(text);
 	}
 	wait_targets__free(targets);
+	frames__emit_tasks(recording->frames);
 }
 
 static void visit_threads(struct recording *recording)

@@ -860,6 +860,11 @@ void frames__find_threads(struct frames *frames)
 	python_frames__find_threads(frames->python);
 }
 
+void frames__emit_tasks(struct frames *frames)
+{
+	python_frames__emit_tasks(frames->python);
+}
+
 int frames__emit(struct frames *frames)
 {
 	size_t count, end;

@@ -89,6 +89,8 @@ struct image *frames__image(const struct frames *frames, uint32_t file);
 
 /* python_frames__find_threads of its Python frames. */
 void frames__find_threads(struct frames *frames);
+/* python_frames__emit_tasks of its Python frames. */
+void frames__emit_tasks(struct frames *frames);
 /* Sends a FRAME record for each function at each address that is new since the last call. 0 or
  * -ENOMEM: then some are missing. */
 int frames__emit(struct frames *frames);
@@ -118,6 +120,8 @@ void python_frames__map(struct python_frames *python, uint32_t process, pid_t pi
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent);
 /* Tells the BPF programs where the states of all threads are, for a dump. */
 void python_frames__find_threads(struct python_frames *python);
+/* Sends an ASYNC_TASK record for each asyncio task, where the release says where they are. */
+void python_frames__emit_tasks(struct python_frames *python);
 /* Searches again for interpreters that had not started. */
 void python_frames__tick(struct python_frames *python, uint64_t now_ns);
 /* Forgets a process that has ended. */

@@ -2,10 +2,12 @@
 #include "session/frames.h"
 
 #include "attach/tracer.h"
+#include "base/clock.h"
 #include "base/grow.h"
 #include "cpython/code.h"
 #include "cpython/cpython.h"
 #include "cpython/package.h"
+#include "cpython/tasks.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -196,6 +198,57 @@ void python_frames__find_threads(struct python_frames *python)
 
 		if (process->state == PYTHON_READ)
 			cpython_each_thread(process->pid, &process->python, found_thread, &found);
+	}
+}
+
+/* Where the tasks of one process go. */
+struct found_tasks {
+	struct python_frames *python;
+	const struct python_process *process;
+	uint64_t time_ns;
+	uint32_t own_tid, tid; /* of the thread seen last; as the tracer numbers it */
+};
+
+static void found_task(void *ctx, const struct python_task *task)
+{
+	struct found_tasks *found = ctx;
+	size_t i = 0;
+
+	if (task->tid != found->own_tid)
+		found->tid = task->tid ? (uint32_t)process_thread_by_own_id(found->process->pid,
+									    (pid_t)task->tid)
+				       : 0;
+	found->own_tid = task->tid;
+	do {
+		struct perfx_async_task record = {
+			.time_ns = found->time_ns,
+			.task = task->id,
+			.awaited_by = task->awaiters_count ? task->awaiters[i] : 0,
+			.process = found->process->process,
+			.tid = found->tid,
+			.flags = task->runs ? PERFX_ASYNC_TASK_RUNS : 0};
+
+		SINK_PACK(found->python->sink, &found->python->buffer, PERFX_KIND_ASYNC_TASK, record,
+			  task->name, task->stack);
+	} while (++i < task->awaiters_count);
+}
+
+void python_frames__emit_tasks(struct python_frames *python)
+{
+	struct found_tasks found = {.python = python, .time_ns = clock_monotonic_ns()};
+
+	for (size_t i = 0; i < python->processes_count; i++) {
+		const struct python_process *process = python->processes[i];
+		struct asyncio_offsets at;
+		struct maps *maps;
+
+		if (process->state != PYTHON_READ || !process->python.release.tasks.generator_frame)
+			continue;
+		found.process = process;
+		maps = maps__read(process->pid);
+		if (maps && asyncio_find(process->pid, maps, &process->python, &at))
+			asyncio_each_task(process->pid, &process->python, &at, found_task, &found);
+		maps__free(maps);
 	}
 }
 

@@ -9,6 +9,8 @@
 #include "decode/names.h"
 #include "report/json/output.h"
 
+#include <stdlib.h>
+
 static json_t *json_of_thread_ref(const struct dump *dump, size_t thread)
 {
 	return json_object_of({"pid", json_of_integer(dump->threads[thread].process->pid)},
@@ -93,6 +95,47 @@ static json_t *json_of_state(const struct profile *profile, const struct dump *d
 	return object;
 }
 
+/* Coroutines as the interpreter names them: "function\tfile\tline\n" each. */
+static json_t *json_of_coroutines(const char *lines)
+{
+	json_t *frames = json_array();
+	struct dump_coroutine *c = malloc(sizeof(*c));
+
+	while (c && dump_next_coroutine(&lines, c))
+		json_array_append_new(frames,
+				      json_object_of({"function", json_of_string(c->function)},
+						     {"file", json_of_string(c->file)},
+						     {"line", json_of_count(c->line)}));
+	free(c);
+	return frames;
+}
+
+static void put_tasks(struct json_output *o, const struct profile_process *process)
+{
+	if (!process->tasks_count)
+		return;
+	json_open(o, "tasks", '[');
+	for (size_t i = 0; i < process->tasks_count; i++) {
+		const struct profile_async_task *task = &process->tasks[i];
+		json_t *awaiters = json_array();
+
+		json_array_append_new(awaiters, json_of_count(task->awaited_by));
+		for (; i + 1 < process->tasks_count && process->tasks[i + 1].id == task->id; i++)
+			json_array_append_new(awaiters,
+					      json_of_count(process->tasks[i + 1].awaited_by));
+		json_put(o, NULL,
+			 json_object_of({"id", json_of_integer(task->id)},
+					{"name", json_of_string(task->name)},
+					{"tid", json_of_count(task->tid)},
+					{"runs", task->runs ? json_true() : json_null()},
+					{"awaited_by", task->awaited_by ? awaiters : json_null()},
+					{"stack", json_of_coroutines(task->coroutines)}));
+		if (!task->awaited_by)
+			json_decref(awaiters);
+	}
+	json_close(o, ']');
+}
+
 static void put_processes(struct json_output *o, const struct profile *profile,
 			  const struct dump *dump)
 {
@@ -118,6 +161,7 @@ static void put_processes(struct json_output *o, const struct profile *profile,
 		for (; at < dump->threads_count && dump->threads[at].process == process; at++)
 			json_put(o, NULL, json_of_state(profile, dump, &dump->threads[at]));
 		json_close(o, ']');
+		put_tasks(o, process);
 		json_close(o, '}');
 	}
 	json_close(o, ']');
