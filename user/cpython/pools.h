@@ -2,7 +2,7 @@
 /*
  * Small objects of CPython (up to 512 bytes each), as its allocator keeps them: in pools of 16 KiB
  * (4 KiB before 3.10), which are parts of arenas. Pools are found by their headers, so that no
- * symbol and no version is needed (Objects/obmalloc.c, 3.6 to 3.13; not free-threaded builds).
+ * symbol and no version is needed (Objects/obmalloc.c, 3.6 to 3.14; not free-threaded builds).
  */
 #ifndef PERFX_CPYTHON_POOLS_H
 #define PERFX_CPYTHON_POOLS_H
