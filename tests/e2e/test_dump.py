@@ -2,6 +2,7 @@
 """perfx-trace dump: what each thread does now. The programs know where their threads are, and since when."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -204,3 +205,29 @@ def test_same_python_frames_as_py_spy(started, script):
     ours = {tid: [(f["function"].split(".")[-1], f["line"]) for f in t["stack"] if f["language"] == "python"]
             for tid, t in threads(dump("-p", pid)).items()}
     assert ours == theirs
+
+
+TASKS = """
+import asyncio
+async def leaf():
+    await asyncio.sleep(600)
+async def fetch():
+    await leaf()
+async def main():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fetch(), name="fetch-1")
+        asyncio.get_running_loop().call_later(0.2, lambda: print("ready", flush=True))
+asyncio.run(main())
+"""
+
+
+def test_asyncio_tasks(started):
+    """The tasks of an event loop, with their coroutines and who awaits whom."""
+    python = shutil.which("python3.14")
+    if not python:
+        pytest.skip("tasks are shown from CPython 3.14 on: this Python is older")
+    process, _ = start(started, python, "-c", TASKS)
+    main, fetch = dump("-p", process.pid)["processes"][0]["tasks"]
+    assert fetch["name"] == "fetch-1" and fetch["awaited_by"] == [main["id"]]
+    assert [(f["function"], f["line"]) for f in fetch["stack"][-2:]] == [("leaf", 4), ("fetch", 6)]
+    assert "awaited_by" not in main and main["stack"][-1]["function"] == "main" and main["tid"] == process.pid
