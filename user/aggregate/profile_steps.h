@@ -129,7 +129,8 @@ enum profile_steps_by {
 /* Of JSON. */
 static inline const char *profile_steps_by_name(enum profile_steps_by by)
 {
-	static const char *const names[] = {"period", "inference", "backward", "call", "optimizer", "range"};
+	static const char *const names[] = {"period", "inference", "backward",
+					    "call",   "optimizer", "range"};
 
 	return names[by];
 }

@@ -113,7 +113,7 @@ struct analysis {
 		char *silence;
 		struct process_account account;
 		uint64_t *lines_spinning_ns; /* same index as profile_process.lines */
-		struct step_time time; /* where that of a step goes */
+		struct step_time time;	     /* where that of a step goes */
 		struct parallel_functions parallel;
 		struct memory_analysis *memory; /* same index as profile_process.memory */
 		size_t memory_count;

@@ -228,8 +228,8 @@ static void found_task(void *ctx, const struct python_task *task)
 			.tid = found->tid,
 			.flags = task->runs ? PERFX_ASYNC_TASK_RUNS : 0};
 
-		SINK_PACK(found->python->sink, &found->python->buffer, PERFX_KIND_ASYNC_TASK, record,
-			  task->name, task->stack);
+		SINK_PACK(found->python->sink, &found->python->buffer, PERFX_KIND_ASYNC_TASK,
+			  record, task->name, task->stack);
 	} while (++i < task->awaiters_count);
 }
 
