@@ -116,6 +116,37 @@ Test(death, a_status)
 	expect_none(&f);
 }
 
+/* It tested a condition; what its program called, too. */
+Test(death, a_status_of_a_subshell)
+{
+	struct family f;
+
+	family_set(&f, 1 << 8);
+	f.processes[0].comm = f.processes[1].comm = "sh";
+	f.processes[1].rows_count = 0;
+	expect_none(&f);
+	/* a rank that a shell started */
+	f.processes[1].comm = "python3";
+	f.processes[1].exec_count = 1;
+	f.processes[1].rows_count = 1;
+	expect_findings(&f, "0 LostChild/high 1 Died/medium");
+}
+
+Test(death, a_status_of_a_called_programs_child)
+{
+	struct family f;
+
+	family_set(&f, 1 << 8);
+	f.processes[1].rows_count = 0;
+	expect_findings(&f, "0 LostChild/high 1 Died/medium");
+	f.processes[1].ppid = f.processes[2].pid;
+	f.processes[2].exec_count = 1;
+	f.processes[2].rows_count = 0;
+	f.processes[2].cmdline = "cmake\x1f.";
+	f.processes[1].comm = f.processes[2].comm = "cmake";
+	expect_none(&f);
+}
+
 Test(death, a_signal_of_somebody)
 {
 	struct family f;

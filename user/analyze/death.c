@@ -121,6 +121,17 @@ enum death death_of(const struct profile *profile, const struct profile_process 
 	}
 }
 
+/* Statuses of their subshells are conditions: "(exit 1) || …". */
+static bool is_shell(const struct profile_process *process)
+{
+	static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh", "busybox"};
+
+	for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
+		if (!strcmp(process->comm, shells[i]))
+			return true;
+	return false;
+}
+
 /* Is it a part of the job and no program that the job only calls? */
 static bool is_of_job(const struct profile *profile, const struct profile_process *process)
 {
@@ -129,6 +140,8 @@ static bool is_of_job(const struct profile *profile, const struct profile_proces
 
 	if (!parent || process->rank.world_size || process->rows_count)
 		return true;
+	if (is_shell(process) || !is_of_job(profile, parent))
+		return false;
 	/* forked, or the same interpreter again, as multiprocessing's spawn */
 	return (!process->exec_count && !strcmp(process->comm, parent->comm)) ||
 	       (size && !strncmp(process->cmdline, parent->cmdline, size) &&

@@ -7,6 +7,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "export/export.h"
 
 #include <curl/curl.h>
@@ -139,7 +140,7 @@ static int spool(struct push *push, const struct text *request)
 		err = -errno;
 	if (err) {
 		unlinkat(push->folder_fd, "new", 0);
-		push->counts.dropped++;
+		push->counts.dropped += err == -EFBIG;
 	} else {
 		push->number++;
 		push->counts.waiting++;
@@ -442,6 +443,13 @@ struct push_counts push__counts(struct push *push)
 	return counts;
 }
 
+void push__miss(struct push *push, uint64_t ns)
+{
+	pthread_mutex_lock(&push->lock);
+	push->counts.missed_ns += ns;
+	pthread_mutex_unlock(&push->lock);
+}
+
 void push__say(struct push *push)
 {
 	struct push_counts counts = push__counts(push);
@@ -453,6 +461,9 @@ void push__say(struct push *push)
 			    (unsigned long long)counts.dropped);
 	if (counts.refused)
 		text_printf(&text, ", %llu refused", (unsigned long long)counts.refused);
+	if (counts.missed_ns)
+		text_printf(&text, ", no profile of %s of the recording could be made",
+			    as_ns(counts.missed_ns));
 	if (counts.waiting)
 		text_printf(&text, ", %llu left in %s for the next start",
 			    (unsigned long long)counts.waiting, push->folder);

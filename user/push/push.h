@@ -29,6 +29,7 @@ struct push_options {
 struct push_counts {
 	uint64_t sent, dropped, refused; /* requests; refused: the receiver answered 4xx */
 	uint64_t waiting, waiting_bytes; /* in the spool */
+	uint64_t missed_ns;		 /* of the recording: in no request */
 	char why[160];			 /* the last failure; "" */
 };
 
@@ -39,9 +40,12 @@ struct push *push__new(const struct push_options *options, int *code);
 /* Gives up what is being sent, which stays in the spool. */
 void push__free(struct push *push);
 
-/* In any thread; does not wait for the receiver. 0 or -errno. */
+/* In any thread; does not wait for the receiver. 0 or -errno; EFBIG: a request that is larger than
+ * the spool has been dropped. */
 int push__store(struct push *push, const struct profile *profile,
 		const struct capture_source *source);
+/* So much of the recording came into no request: no profile could be made of it. */
+void push__miss(struct push *push, uint64_t ns);
 /* Returns when the spool is empty, or after timeout_ns. */
 void push__drain(struct push *push, uint64_t timeout_ns);
 struct push_counts push__counts(struct push *push);

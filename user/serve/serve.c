@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "export/export.h"
@@ -113,6 +114,7 @@ struct serve {
 	/* The recording's. */
 	struct live_metrics *metrics;
 	uint64_t next_watch_ns, next_push_ns, pushed_ns;
+	uint64_t pushing_ns; /* of the recording: in the profile that is being made */
 	bool ready;
 	_Atomic uint64_t ticked_ns; /* 0: never */
 	pthread_mutex_t lock;
@@ -471,21 +473,30 @@ static void notify_manager(const char *state)
 static void end_push(void *ctx)
 {
 	struct serve *serve = ctx;
+	int fd = job__answer_fd(serve->job);
 
+	if (fd >= 0)
+		close(fd);
+	else if (fd != -EFBIG) /* that one was counted as dropped */
+		push__miss(serve->options.push, serve->pushing_ns);
 	job__end(serve->job);
 }
 
 /* What was recorded since the last time. While a report is being made, the next tick tries. */
 static void begin_push(struct serve *serve, uint64_t now_ns)
 {
-	uint64_t length_ns = now_ns - serve->pushed_ns;
+	uint64_t since_ns = now_ns - serve->pushed_ns;
+	uint64_t length_ns = min_u64(since_ns, serve->options.flight_ns);
 	struct job_request wanted = {.done = end_push, .ctx = serve};
 
 	wanted.query.push = serve->options.push;
-	wanted.query.length_ns =
-		length_ns < serve->options.flight_ns ? length_ns : serve->options.flight_ns;
+	wanted.query.length_ns = length_ns;
+	if (job__is_busy(serve->job))
+		return;
+	serve->pushing_ns = length_ns;
 	if (job__begin(serve->job, &wanted))
 		return;
+	push__miss(serve->options.push, since_ns - length_ns);
 	serve->pushed_ns = now_ns;
 	serve->next_push_ns = now_ns + serve->options.push_every_ns;
 }
