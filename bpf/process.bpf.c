@@ -564,6 +564,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	device = BPF_CORE_READ(file, i_sb, s_dev);
 	record->dev_major = device >> DEVICE_MINOR_BITS;
 	record->dev_minor = device & ((1 << DEVICE_MINOR_BITS) - 1);
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	bpf_ringbuf_submit(record, 0);
 	if (is_recording())
 		emit_thread(task, process, 'R', 0);

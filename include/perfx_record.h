@@ -61,7 +61,7 @@
 	X(GPU_CALL,          gpu_call,          65,  48,  48, 0, EVENT)          \
 	/* control ring: made by the kernel */                                   \
 	X(FORK,              fork,              16,  32,  32, 0, STATE)          \
-	X(EXEC,              exec,              17,  64,  32, 0, STATE)          \
+	X(EXEC,              exec,              17,  80,  32, 0, STATE)          \
 	X(EXIT,              exit,              18, 128,  56, 0, STATE)          \
 	X(RECORDING_WINDOW,  recording_window,  19,  32,  32, 0, EVENT)          \
 	X(SIGNAL,            signal,            20, 152, 152, 3, EVENT)          \
@@ -144,6 +144,8 @@ enum perfx_role {
 };
 
 #define PERFX_KINDS 96 /* entries of a table indexed by kind */
+
+#define PERFX_COMM_BYTES 16 /* name of a thread: the kernel's TASK_COMM_LEN */
 
 struct perfx_record {
 	__u32 size;  /* bytes, header included, multiple of 8 */

@@ -51,6 +51,7 @@ struct perfx_exec {
 	/* The program's file, as /proc/PID/maps names it. */
 	__u64 inode;
 	__u32 dev_major, dev_minor;
+	char comm[PERFX_COMM_BYTES]; /* the program's name; all 0: unknown */
 };
 #define PERFX_FIELDS_exec       \
 	IS_TIME(time_ns)        \

@@ -200,8 +200,6 @@ struct perfx_wait_object {
 #define PERFX_SLICE_EXITS      0x2 /* the thread ends at left_ns */
 #define PERFX_SLICE_UNFINISHED 0x4 /* the recording ends at time_ns, in one of the three */
 
-#define PERFX_COMM_BYTES 16 /* the kernel's TASK_COMM_LEN */
-
 struct perfx_slice {
 	struct perfx_record hdr;
 	__u64 time_ns;

@@ -457,8 +457,11 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 		return;
 	/* usage so far is the old process index's end and the new one's start */
 	emit_usage(table, proc, exec->net_rx_bytes, exec->net_tx_bytes, false);
+	/* it may have ended already */
 	if (!process_info(proc->pid, &info))
 		memcpy(proc->comm, info.comm, sizeof(proc->comm));
+	else if (exec->comm[0])
+		snprintf(proc->comm, sizeof(proc->comm), "%.*s", PERFX_COMM_BYTES, exec->comm);
 	proc->process = exec->process;
 	proc->exec_count++;
 	proc->ranked = false;
