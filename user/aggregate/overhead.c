@@ -3,6 +3,7 @@
  * and without probes. */
 #include "aggregate/calls.h"
 #include "aggregate/steps.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -211,8 +212,9 @@ static double noise_percent(const struct profile *p, const struct perfx_unprobed
 			served = fmin(served, served_share(profile_thread(child, child->pid)));
 	if (observed->without_ns >= SLICE_NS)
 		served /= 1 - fmin(without->cpu_wait_ppm, 999999) / 1e6;
-	error_ns = hypot(hypot((double)without->noise_ns, error_ns), (double)with->drift_ns);
-	return 100 * hypot(error_ns / (double)without->step_ns, ratio * (1 - served));
+	error_ns = root_of_squares(root_of_squares((double)without->noise_ns, error_ns),
+				   (double)with->drift_ns);
+	return 100 * root_of_squares(error_ns / (double)without->step_ns, ratio * (1 - served));
 }
 
 static void fill_observed(const struct aggregate *a, struct profile *p)

@@ -4,6 +4,7 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/order.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <math.h>
@@ -62,7 +63,7 @@ static void find_lead(struct rank_row *rows, size_t count, const struct step_tim
 		return;
 	lead->leads = true;
 	lead->lead_ns = lead->own_ns - next->own_ns;
-	lead->lead_error_ns = hypot(lead->own_error_ns, next->own_error_ns);
+	lead->lead_error_ns = root_of_squares(lead->own_error_ns, next->own_error_ns);
 	lead->others_wait_ns = (waits - lead->wait_ns) / (double)(count - 1);
 	find_excess(lead, rows, count, times);
 }

@@ -5,6 +5,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "elf/glob.h"
 
 #include <errno.h>
@@ -48,7 +49,8 @@ static void add_time(struct thread_pool *pool, struct pool_time *time,
 	}
 	time->spin_ns += ns;
 	/* a Poisson process: the variance of n samples is n */
-	time->spin_error_ns = hypot(time->spin_error_ns, (double)ns / sqrt((double)(count ?: 1)));
+	time->spin_error_ns =
+		root_of_squares(time->spin_error_ns, (double)ns / sqrt((double)(count ?: 1)));
 }
 
 int thread_pool_find(struct thread_pool *pool, const struct profile_process *process,
@@ -273,7 +275,7 @@ static int parallelism_of(struct parallelism *parallelism, const struct thread_p
 			continue;
 		work_ns += ns;
 		/* a Poisson process: the variance of n samples is n */
-		error_ns = hypot(error_ns, ns / sqrt((double)sample->count));
+		error_ns = root_of_squares(error_ns, ns / sqrt((double)sample->count));
 	}
 	map64_clear(&tids);
 	if (!parallelism->threads_count || wall_ns <= 0)

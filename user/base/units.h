@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 
+#include <math.h>
 #include <stdint.h>
 
 /* Rounded down; too large values become UINT64_MAX, negative ones and NaN 0. */
@@ -78,5 +79,11 @@ void add_si(struct text *text, double value, const char *unit);
 /* Adds a sentence (base/escape.h) in which no line ends between a number and its unit: "10.0 ms"
  * with U+202F in place of the space. Names of the traced program stay as they are. */
 void add_joined(struct text *text, const char *sentence);
+
+/* hypot(3) of glibc 2.35 has a version of its own, which programs for 2.34 cannot use. */
+static inline double root_of_squares(double a, double b)
+{
+	return sqrt(a * a + b * b);
+}
 
 #endif

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -367,6 +368,7 @@ static char *read_request(const struct push *push, const char *name, size_t *siz
 static void send_oldest(struct push *push, char *name, uint64_t *backoff_ns)
 {
 	uint64_t wait_ns = 0, until_ns;
+	uint32_t number = 0;
 	enum outcome outcome = LATER;
 	char *text, why[160] = "";
 	size_t size;
@@ -388,10 +390,11 @@ static void send_oldest(struct push *push, char *name, uint64_t *backoff_ns)
 	if (!push->failing)
 		msg_say("push: %s: trying again, later each time", why);
 	push->failing = true;
+	(void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
 	/* a half to the whole of it, so that a fleet does not come back at once */
 	wait_ns = wait_ns > *backoff_ns
 			  ? wait_ns
-			  : *backoff_ns / 2 + ((uint64_t)arc4random() * (*backoff_ns / 2) >> 32);
+			  : *backoff_ns / 2 + ((uint64_t)number * (*backoff_ns / 2) >> 32);
 	*backoff_ns = *backoff_ns * 2 < WAIT_MAX_NS ? *backoff_ns * 2 : WAIT_MAX_NS;
 	until_ns = clock_monotonic_ns() + (wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS);
 	while (!push->stopping && clock_monotonic_ns() < until_ns)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
+#include "base/units.h"
 #include "proc/process.h"
 
 #include <math.h>
@@ -79,7 +80,7 @@ uint64_t unprobed_median(const struct unprobed *unprobed, uint64_t *noise_ns)
 		squares += (parts[i] - mean) * (parts[i] - mean);
 	if (count > 1)
 		errors = 2 * sqrt(squares / (double)(count - 1) / (double)count);
-	*noise_ns = (uint64_t)hypot(errors, (after - before) / 2);
+	*noise_ns = (uint64_t)root_of_squares(errors, (after - before) / 2);
 	return (uint64_t)((before + after) / 2);
 }
 
