@@ -2,7 +2,7 @@
 /*
  * Spinning: a thread is on a CPU and only waits there, for another thread or for an event. It looks
  * busy and does no work, so reports keep its time apart from computing and from waiting. This is
- *the one place that decides which samples spin:
+ * the one place that decides which samples spin:
  *
  *	loops that only wait, by their instructions (profile_frame.spins, site/spin.h)
  *	functions that poll: sched_yield, poll and the like, which were called so often that samples
