@@ -167,6 +167,26 @@ Test(dump, alike_threads_are_one_group)
 }
 
 /* A thread on a CPU that only waits there does not compute. */
+/* The train's main thread ran at the moment of a later dump, with so many samples of a stack; ends
+ * the stream. */
+static void main_thread_on_cpu(struct stream *s, uint32_t stack, unsigned samples_count)
+{
+	for (unsigned i = 0; i < samples_count; i++)
+		stream_sample(s, 20 * MS,
+			      (struct perfx_sample){.interval_ns = 4 * MS,
+						    .process = TRAIN,
+						    .tid = 100,
+						    .stack = stack,
+						    .state = PERFX_SAMPLE_ON_CPU});
+	state(s, "train",
+	      (struct perfx_thread_state){.time_ns = STREAM_START + 20 * MS,
+					  .process = TRAIN,
+					  .tid = 100,
+					  .state = 'R',
+					  .flags = PERFX_THREAD_STATE_ON_CPU});
+	end(s);
+}
+
 Test(dump, a_main_thread_that_spins)
 {
 	struct stream s = {0};
@@ -174,19 +194,7 @@ Test(dump, a_main_thread_that_spins)
 	scene(&s);
 	stream_stack(&s, TRAIN, 9, PERFX_STACK_COMPLETE | PERFX_STACK_PC, 0x9000);
 	stream_frame(&s, TRAIN, 0x9000, 0, "sched_yield", "/lib/libc.so.6", 0x77, "", 0);
-	stream_sample(&s, 20 * MS,
-		      (struct perfx_sample){.interval_ns = 4 * MS,
-					    .process = TRAIN,
-					    .tid = 100,
-					    .stack = 9,
-					    .state = PERFX_SAMPLE_ON_CPU});
-	state(&s, "train",
-	      (struct perfx_thread_state){.time_ns = STREAM_START + 20 * MS,
-					  .process = TRAIN,
-					  .tid = 100,
-					  .state = 'R',
-					  .flags = PERFX_THREAD_STATE_ON_CPU});
-	end(&s);
+	main_thread_on_cpu(&s, 9, 1);
 	expect_first(&s, "SPINS: 1 of 5 threads only waits, on a CPU: thread train (100) in "
 			 "sched_yield (libc.so.6)");
 }
@@ -197,20 +205,7 @@ Test(dump, the_last_state_counts)
 	struct stream s = {0};
 
 	scene(&s);
-	for (uint32_t i = 0; i < 3; i++)
-		stream_sample(&s, 20 * MS,
-			      (struct perfx_sample){.interval_ns = 4 * MS,
-						    .process = TRAIN,
-						    .tid = 100,
-						    .stack = 2,
-						    .state = PERFX_SAMPLE_ON_CPU});
-	state(&s, "train",
-	      (struct perfx_thread_state){.time_ns = STREAM_START + 20 * MS,
-					  .process = TRAIN,
-					  .tid = 100,
-					  .state = 'R',
-					  .flags = PERFX_THREAD_STATE_ON_CPU});
-	end(&s);
+	main_thread_on_cpu(&s, 2, 3);
 	expect_first(&s, "COMPUTES: 1 of 5 threads: thread train (100) in rest (train.py:7)");
 }
 
