@@ -154,6 +154,18 @@ static int spool(struct push *push, const struct text *request)
 
 /* --- requests --- */
 
+/* Closes the stream of open_memstream(), NULL if that failed, and appends what was written unless
+ * err is set. 0 or -errno. */
+static int end_stream(struct text *into, FILE *out, char **data, const size_t *size, int err)
+{
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err)
+		text_add_bytes(into, *data, *size);
+	free(*data);
+	return err;
+}
+
 static int add_export(struct text *into, const char *format, const struct profile *profile,
 		      const struct capture_source *source)
 {
@@ -164,12 +176,7 @@ static int add_export(struct text *into, const char *format, const struct profil
 		out ? export_write(out, export_format_named(format), EXPORT_OF_ALL, profile, source)
 		    : -ENOMEM;
 
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	if (!err)
-		text_add_bytes(into, data, size);
-	free(data);
-	return err;
+	return end_stream(into, out, &data, &size, err);
 }
 
 static int add_gzip(struct text *into, const struct text *message)
@@ -179,12 +186,7 @@ static int add_gzip(struct text *into, const struct text *message)
 	FILE *out = open_memstream(&data, &size);
 	int err = out ? export_gzip(out, message) : -ENOMEM;
 
-	if (out && fclose(out) && !err)
-		err = -ENOMEM;
-	if (!err)
-		text_add_bytes(into, data, size);
-	free(data);
-	return err;
+	return end_stream(into, out, &data, &size, err);
 }
 
 static int store_otlp(struct push *push, const struct profile *profile,
