@@ -108,6 +108,13 @@ json_t *json_of_shape(const uint32_t shape[3]);
 void json_put_gpu(struct json_output *o, const struct profile *profile,
 		  const struct data_table_row *of_process);
 
+void json_put_files(struct json_output *o, const struct profile_process *process);
+
+void json_put_memory_sums(struct json_output *o, const struct profile *profile,
+			  const struct profile_process *process);
+/* Of all processes: shared memory counts once. */
+void json_put_job_memory(struct json_output *o, const struct profile *profile);
+
 /* Phases by name */
 json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES]);
 void json_put_steps(struct json_output *o, const struct profile *profile,

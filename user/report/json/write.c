@@ -14,7 +14,6 @@
  */
 #include "analyze/account.h"
 #include "analyze/location.h"
-#include "analyze/memory_sum.h"
 #include "analyze/operators.h"
 #include "analyze/roofline.h"
 #include "base/text.h"
@@ -324,87 +323,6 @@ static void put_values(struct json_output *o, const struct profile_process *proc
 				       {"not_finite", json_of_count(value->strange_count)},
 				       {"lost", json_of_count(value->lost_count)},
 				       {"not_summed", json_of_count(value->unsummed_count)}));
-	}
-	json_close(o, ']');
-}
-
-static json_t *json_of_file_calls(const struct profile_file_calls *calls)
-{
-	return json_object_of({"total_ns", json_of_integer(calls->ns)},
-			      {"opens", json_of_integer(calls->opens_count)},
-			      {"open_ns", json_of_integer(calls->open_ns)},
-			      {"reads", json_of_integer(calls->reads_count)},
-			      {"read_bytes", json_of_integer(calls->read_bytes)},
-			      {"read_ns", json_of_integer(calls->read_ns)},
-			      {"writes", json_of_integer(calls->writes_count)},
-			      {"write_bytes", json_of_integer(calls->write_bytes)},
-			      {"write_ns", json_of_integer(calls->write_ns)});
-}
-
-static json_t *json_of_file_users(const struct profile_process *process,
-				  const struct profile_files *files)
-{
-	json_t *array = json_array();
-
-	FOR_EACH (user, files->users) {
-		json_t *object = json_of_file_calls(&user->calls);
-
-		json_set_integer(object, "tid", user->tid);
-		json_object_set_new(object, "name",
-				    json_of_string(profile_thread_name(process, user->tid)));
-		if (!files->is_socket) {
-			json_set_integer(object, "stored_bytes", user->calls.stored_bytes);
-			json_set_integer(object, "faults", user->calls.faults_count);
-			json_set_integer(object, "fault_bytes", user->calls.fault_bytes);
-		}
-		json_array_append_new(array, object);
-	}
-	return array;
-}
-
-static json_t *json_of_file_lines(const struct profile_files *files)
-{
-	json_t *array = json_array();
-	struct lines lines = {0};
-
-	lines_add_files(&lines, files);
-	for (size_t i = 0; i < lines.count; i++) {
-		json_t *line = json_of_line(lines.lines[i].frame);
-
-		json_set_integer(line, "sampled_ns", lines.lines[i].ns);
-		json_array_append_new(array, line);
-	}
-	return array;
-}
-
-/*
- *     {"name": "/data/train.bin", "file_system": "nfs4", "opens": 96, "open_ns": 812000, …,
- *      "threads": [{"tid": 4711, "name": "loader", "opens": 96, …}],
- *      "lines": [{"function": "load", "file": "data.py", "line": 12, "sampled_ns": 800000}]}
- */
-static void put_files(struct json_output *o, const struct profile_process *process)
-{
-	if (!process->files_count)
-		return;
-	json_open(o, "files", '[');
-	FOR_EACH (f, process->files) {
-		json_t *object = json_of_file_calls(&f->calls);
-
-		json_object_set_new(object, "name", json_of_string(f->name));
-		if (f->is_socket) {
-			json_set_integer(object, "answers", f->calls.answers_count);
-			json_set_integer(object, "answer_ns", f->calls.answer_ns);
-		} else {
-			json_object_set_new(object, "file_system", json_of_string(f->type));
-			json_set_integer(object, "stored_bytes", f->calls.stored_bytes);
-			json_set_integer(object, "sequential_reads", f->calls.sequential_count);
-			json_set_integer(object, "errors", f->calls.errors_count);
-			json_set_integer(object, "faults", f->calls.faults_count);
-			json_set_integer(object, "fault_bytes", f->calls.fault_bytes);
-		}
-		json_object_set_new(object, "threads", json_of_file_users(process, f));
-		json_object_set_new(object, "lines", json_of_file_lines(f));
-		json_put_exact(o, NULL, object);
 	}
 	json_close(o, ']');
 }
@@ -804,114 +722,6 @@ static void put_sampled_operators(struct json_output *o, const struct profile *p
 	json_close(o, ']');
 }
 
-/* Resident parts that are not 0, in bytes; of all processes the proportional ones. */
-static json_t *memory_parts_of(const __u64 *parts)
-{
-	json_t *object = json_object();
-
-	for (int i = 0; i < PERFX_MEMORY_PARTS; i++)
-		json_set(object, memory_part_key(i), json_of_count(parts[i]));
-	return object;
-}
-
-static json_t *memory_sum_of(const struct profile *p, const struct perfx_memory_sum *sum)
-{
-	bool proportional = sum->flags & PERFX_MEMORY_SUM_PROPORTIONAL;
-
-	return json_object_of(
-		{"time_ns", json_of_integer(profile_since_start(p, sum->time_ns))},
-		{"resident_bytes", json_of_integer(memory_sum_resident(sum))},
-		{"proportional_bytes",
-		 json_of_measured(proportional ? memory_sum_proportional(sum) : PROFILE_ABSENT)},
-		{"private_bytes", json_of_integer(sum->private_bytes)},
-		{"swapped_bytes", json_of_integer(sum->swapped_bytes)},
-		{"reserved_bytes", json_of_integer(sum->reserved_bytes)},
-		{"huge_page_bytes", json_of_count(sum->huge_bytes)},
-		{"resident", memory_parts_of(sum->resident)},
-		{"proportional", proportional ? memory_parts_of(sum->proportional) : json_null()});
-}
-
-/* Heaps of other allocators than glibc's. */
-static void put_other_heaps(json_t *object, const struct perfx_memory_sum *sum)
-{
-	struct perfx_memory_sum others = *sum;
-	struct text names = {0};
-
-	others.flags &= ~(uint32_t)PERFX_MEMORY_SUM_GLIBC;
-	if (memory_sum_allocators(&others, true, &names))
-		json_set(object, "other_heaps",
-			 json_object_of(
-				 {"libraries", json_string(text_peek(&names))},
-				 {"held_bytes", json_of_integer(sum->other_heaps_held_bytes)},
-				 {"free_bytes", json_of_integer(sum->other_heaps_free_bytes)}));
-	text_clear(&names);
-	if (memory_sum_allocators(sum, false, &names))
-		json_set(object, "unread_heaps", json_string(text_peek(&names)));
-	text_clear(&names);
-}
-
-static void put_memory_sums(struct json_output *o, const struct profile *p,
-			    const struct profile_process *process)
-{
-	const struct profile_memory_sums *sums = process->memory_sums;
-
-	if (!sums)
-		return;
-	json_open(o, "memory_sum", '{');
-	for (int i = 0; i < MEMORY_MOMENTS; i++) {
-		const struct perfx_memory_sum *sum = memory_sum_at(process, i);
-		json_t *object = memory_sum_of(p, sum);
-
-		json_set(object, "traced_live_bytes",
-			 json_of_measured(memory_sum_traced(process, sum)));
-		if (sum->flags & PERFX_MEMORY_SUM_GLIBC)
-			json_set(object, "malloc",
-				 json_object_of(
-					 {"library", json_string("glibc")},
-					 {"arenas", json_of_integer(sum->heap_arenas_count)},
-					 {"held_bytes", json_of_integer(sum->heap_held_bytes)},
-					 {"free_bytes", json_of_integer(sum->heap_free_bytes)},
-					 {"mapped_bytes", json_of_measured(sum->heap_mapped_bytes)},
-					 {"rough", sum->flags & PERFX_MEMORY_SUM_ROUGH
-							   ? json_true()
-							   : json_null()}));
-		put_other_heaps(object, sum);
-		if (sum->flags & PERFX_MEMORY_SUM_PYTHON)
-			json_set_integer(object, "python_blocks", sum->python_blocks_count);
-		json_put(o, memory_moment_name(i), object);
-	}
-	json_open(o, "series", '[');
-	for (size_t i = 0; i < sums->points_count; i++)
-		json_put(o, NULL,
-			 json_object_of({"time_ns", json_of_integer(profile_since_start(
-							    p, sums->points[i].time_ns))},
-					{"resident", memory_parts_of(sums->points[i].resident)}));
-	json_close(o, ']');
-	json_close(o, '}');
-}
-
-/* All processes: shared memory counts once. */
-static void put_job_memory(struct json_output *o, const struct profile *p)
-{
-	struct perfx_memory_sum sum;
-
-	if (!memory_sum_of_job(p, MEMORY_END, &sum) || !(sum.flags & PERFX_MEMORY_SUM_PROPORTIONAL))
-		return;
-	json_open(o, "memory_sum", '{');
-	for (int i = 0; i < MEMORY_MOMENTS; i++) {
-		size_t count = memory_sum_of_job(p, i, &sum);
-
-		json_put(o, memory_moment_name(i),
-			 json_object_of({"time_ns",
-					 json_of_integer(profile_since_start(p, sum.time_ns))},
-					{"processes", json_of_integer(count)},
-					{"bytes", json_of_integer(memory_sum_proportional(&sum))},
-					{"swapped_bytes", json_of_integer(sum.swapped_bytes)},
-					{"parts", memory_parts_of(sum.proportional)}));
-	}
-	json_close(o, '}');
-}
-
 static void put_process(struct json_output *o, const struct profile *p,
 			const struct data_table_row *row)
 {
@@ -940,8 +750,8 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_step_time(o, row->analysis);
 	put_inferences(o, p, process);
 	put_values(o, process);
-	put_memory_sums(o, p, process);
-	put_files(o, process);
+	json_put_memory_sums(o, p, process);
+	json_put_files(o, process);
 	put_counters(o, p, process);
 	json_put_rows(o, "threads", "threads", p, row);
 	json_put_rows(o, "findings", "findings", p, row);
@@ -1003,7 +813,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	}
 	if (profile->perf_counters_why)
 		json_put_string(&o, "perf_counters_missing", profile->perf_counters_why);
-	put_job_memory(&o, profile);
+	json_put_job_memory(&o, profile);
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile,
