@@ -21,7 +21,8 @@ struct files {
 	size_t capacity, count;
 };
 
-/* Of a group in a process; more of them fall into one, without a thread or a stack. */
+/* A group of files in a process keeps so many threads and samples. Further ones are added to one
+ * entry, which has no thread or stack. */
 #define USERS_MAX   4096
 #define SAMPLES_MAX 1024
 

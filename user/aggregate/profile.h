@@ -460,8 +460,8 @@ struct profile_files {
 		struct profile_file_calls calls;
 	} * users; /* descending time */
 	size_t users_count, users_capacity;
-	/* Who calls: stacks of sampled calls, and the time in calls for which they stand;
-	 * descending. */
+	/* Stacks of sampled calls, and the time in calls that each stands for, the longest
+	 * first. */
 	struct profile_file_sample {
 		const struct profile_stack *stack; /* NULL: unknown */
 		uint32_t id;

@@ -215,7 +215,7 @@ void periods_reduced(struct periods *periods, uint32_t process);
 struct slices {
 	uint64_t count, spans_count;
 	struct perfx_slice *last;      /* PROFILE_SLICES_MAX; NULL: there was none */
-	struct perfx_span *last_spans; /* PROFILE_SLICE_SPANS_MAX, likewise */
+	struct perfx_span *last_spans; /* PROFILE_SLICE_SPANS_MAX; NULL: no slice came */
 };
 
 static inline void slices_span(struct slices *slices, const struct perfx_span *span)

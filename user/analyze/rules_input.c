@@ -672,7 +672,7 @@ static void add_reading_of(struct reading *reading, const struct rules_ctx *ctx,
 	reading->workers += is_worker;
 }
 
-/* Of the process and its descendants. */
+/* Adds up what the processes of the job read from the files of this name. */
 static void find_reading(struct reading *reading, const struct rules_ctx *ctx, const char *name)
 {
 	*reading = (struct reading){.name = name, .type = ""};

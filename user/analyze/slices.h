@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the threads of --timeline did between two context switches, in words that contain names as
- * they are: a writer escapes them.
+ * Words for what a thread did between two context switches (--timeline). They contain names
+ * unescaped: the writer escapes them.
  */
 #ifndef PERFX_ANALYZE_SLICES_H
 #define PERFX_ANALYZE_SLICES_H

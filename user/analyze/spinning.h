@@ -15,7 +15,7 @@
 
 #include "aggregate/profile.h"
 
-/* Of a process. */
+/* What is known about spinning in a process. */
 struct spinning {
 	uint64_t loop_address; /* of the loop in code compiled at run time; 0: none */
 };

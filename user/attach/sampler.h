@@ -46,7 +46,8 @@ void sampler__renew(struct sampler *sampler);
 /* LOSS records: samples that found no room since the last time. */
 void sampler__report(struct sampler *sampler);
 
-/* Of a perf event that interrupts a CPU each interval_ns, but for its idle time; not enabled. */
+/* Attributes of a perf event that interrupts a CPU every interval_ns while it is not idle. The
+ * event is not enabled yet. */
 struct perf_event_attr cpu_clock_attr(uint64_t interval_ns);
 
 #endif

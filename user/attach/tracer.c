@@ -414,7 +414,7 @@ struct bpf_map *tracer_sum_map(const struct tracer *tracer, enum perfx_kind kind
 	return bpf_object__find_map_by_name(tracer->skel->obj, name);
 }
 
-/* Of a system call: many times as fast as one by one. */
+/* Sums that one system call reads: many times as fast as a call for each sum. */
 #define SUMS_BATCH 1024
 
 static void visit_sums(const struct bpf_map *map, enum perfx_kind kind,

@@ -184,7 +184,7 @@ static bool is_number(const struct walk *walk, uint64_t object)
 	       !memcmp(text, "int", sizeof(text));
 }
 
-/* A name of asyncio's own is only a number until somebody asks for it. */
+/* asyncio stores its default name, "Task-12", as the number 12 until the program reads it. */
 static char *name_of(const struct walk *walk, uint64_t object)
 {
 	const struct task_offsets *offsets = &walk->python->release.tasks;

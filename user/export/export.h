@@ -16,7 +16,7 @@
 
 struct event;
 
-/* What an export can be limited to. */
+/* An export can contain one of these alone. */
 enum export_of {
 	EXPORT_OF_ALL = 0, /* all that the format can hold; folded: calls */
 	EXPORT_OF_CALLS,   /* time by calling context, exact */
@@ -72,8 +72,8 @@ static inline const struct export_format *export_format_named(const char *name)
 typedef int export_read(void *aggregate, const struct event *event);
 export_read *export_reader(const struct export_format *format);
 
-/* What tells processes of a fleet apart: host, pid, program, rank, job, pod, namespace, container,
- * each if known, by the names of OpenTelemetry's resources or by plain ones. */
+/* The labels that tell processes of a fleet apart: host, pid, program, rank, job, pod, namespace,
+ * container, each if known, by the names of OpenTelemetry's resources or by plain ones. */
 enum export_label_names { EXPORT_LABELS_PLAIN, EXPORT_LABELS_OPENTELEMETRY };
 void export_labels(const struct profile *profile, const struct profile_process *process,
 		   enum export_label_names names,
